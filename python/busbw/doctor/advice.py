@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.areas import thrown_in
 from busbw.doctor.beside import Beside, Frame
 from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
@@ -91,17 +92,20 @@ _PARTS = (
 """Parts of programs, by the files of a traceback, that tell more than the error which they got."""
 
 _ADVISES = re.compile(
-    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|install\b|upgrade\b|pass\b"
-    r"|add\b|reduce\b|provide\b|specify\b|call\b|run `|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b)"
+    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|(?:re)?install\b|(?:up|down)grade\b|pass\b"
+    r"|add\b|reduce\b|provide\b|specify\b|call\b|(?:re-?)?run \S|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b|choose\b|enable\b"
+    r"|disable\b|drop\b|remove\b|omit\b|rebuild\b|(?:re)?start\b|switch\b|change\b|adjust\b|lower\b|raise\b|select\b|pick\b|convert\b"
+    r"|update\b|verify\b|replace\b|rename\b|delete\b|download\b|configure\b|either (?:use|set|pass|call)\b|supply\b|leave\b|override\b)"
     r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:"
     r"|set (?:the )?(?:env|environment)|to (?:allow|override|disable) )\b",
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
     r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|file an issue|NCCL_DEBUG|for (?:more )?details"
-    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|https?:",
+    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass|change|update|switch|select)\w*\W*$",
     re.IGNORECASE,
 )
+_URL = re.compile(r"(?:,? (?:at|see|from)?:? ?)?[(<]?https?://[^\s)>]{1,300}[)>]?\.?")
 _XID = re.compile(r"\bXid(?:\b[^)\n]{0,60}\): |[ :#=]{1,3})(\d{1,3})\b")
 _THROWN = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception|Failure|Invalid)\b|Assertion failed|Check failed")
 _NAME = re.compile(r"(?:^|[\s\])>|'\"(:])[A-Za-z_][\w.]{2,120}(?:Error|Exception|Failure|Invalid|NotFound)\b: ?")
@@ -163,8 +167,10 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     if family is not None:
         title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} else f'. Also: {fix}'}"
     if hint:
-        fix = f"{fix}. Its own advice: {hint}"
-    if not family and not hint:
+        fix = f"{fix}. Its own advice: {hint}" if family else f"Its own advice: {hint}. Also: {fix}"
+    area = thrown_in(frames) if finding.name in _ALL and (family is None or family not in FAMILIES or family.weak) else ""
+    title += f" (thrown in {area})" if area else ""
+    if not family and not hint and not area:
         return finding
     told = replace(finding, title=title, fix=fix)
     if finding.name == UNKNOWN and family is not None and _THROWN.search(said):
@@ -213,7 +219,7 @@ def own_advice(text: str) -> str:
     """Up to two sentences by which an error says what to do."""
     found = list[str]()
     for each in _SENTENCE.split(text[: 2 * _LOOK]):
-        sentence = _HEAD.sub("", each.strip())
+        sentence = _URL.sub("", _HEAD.sub("", each.strip())).strip()
         if len(sentence) >= 12 and _ADVISES.search(sentence) and not _NO_ADVICE.search(sentence):
             found.append(shortened(clean(sentence.rstrip(".;:")), MAX_HINT))
     return "; ".join(dict.fromkeys(found[:2]))

@@ -86,3 +86,24 @@ class Following:
 def _speaker(line: str) -> str:
     found = _SPEAKER.match(line)
     return found[0].strip() if found else ""
+
+
+_CLOSES = re.compile(
+    r"^(?:\W{0,3}\[\w{1,20}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|[^\n]{0,120}[\])] )?"
+    r"(?P<name>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60})(?:: (?P<said>.{3,}))?\s*$"
+)
+"""The last line of a traceback."""
+_NO_NAME = re.compile(
+    r"(?:Error|Exception|Warning|Interrupt|Exit|Killed|Aborted|Iteration)$|^torch\.distributed|^(?:subprocess|grpc|multiprocessing|INFO|WARN"
+    r"|ERROR|DEBUG|CRITICAL|FATAL|Traceback|During|The)\b|^\w+Group$"
+)
+"""Names that signatures know, or leave out on purpose."""
+
+
+def closed_by(line: str) -> dict[str, str] | None:
+    """The exception that closes a traceback, by whatever name; None for names that signatures know."""
+    found = _CLOSES.search(line)
+    if found is None or _NO_NAME.search(found["name"]):
+        return None
+    said = (found["said"] or "").strip()
+    return {"error": found["name"], **({"said": said} if said else {})}

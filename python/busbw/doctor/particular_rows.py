@@ -327,4 +327,31 @@ FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
 EngineDead|[Ee]ngine core ; the server's engine process died ;
  read the engine's own traceback, which stands before this line (EngineCore pid=...)
 """,
+    "job-cancelled": r"""
+Evict.{0,200}(?:ephemeral|local storage|disk) ; the node evicted the pod: it used more disk than it may, or the node's
+ disk was full ;
+ request ephemeral-storage in the pod, put checkpoints, caches (HF_HOME, TMPDIR) and logs on a volume; free the node's
+ disk
+Evict.{0,200}memory ; the node evicted the pod: the node's memory ran out ;
+ raise the pod's memory request and limit to what it uses, fewer data loader workers; no other pods on that node
+Evict.{0,200}(?:taint|NoExecute|unreachable|not-ready) ; the node was taken out of use (taint), and the pod with it ;
+ kubectl describe node: why it is tainted or not ready; start again on other nodes, from the last checkpoint
+(?i:preempt) ; a job of higher priority took the nodes ;
+ start again from the last checkpoint (--requeue), in a partition, QOS or priority class that is not preempted
+TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ; the job's time limit was reached ;
+ ask for more time (--time, -l walltime, activeDeadlineSeconds), write checkpoints before it and go on in the next job
+KeyboardInterrupt|SIGINT|SIGHUP|signal: ?[12]\b|Signal 1 ; somebody or a closed terminal interrupted the job ;
+ start it by sbatch, or under tmux, screen or nohup; where nobody did, the login node or scheduler ended it
+""",
+    "file-system": r"""
+StreamWriter failed|inline_container.{0,80}(?:writing|write) ; a checkpoint could not be written: the disk or quota is
+ full, or the storage did not take it ;
+ df -h and quota -s of that folder; free space or write elsewhere; mend the mount where it has space. The file is
+ broken: use the checkpoint before
+""",
+    "shm-full": r"""
+(?i:data ?loader) ; /dev/shm has no room for the batches of the data loader's workers ;
+ start the container with --shm-size=16g or more or --ipc=host (Kubernetes: an emptyDir of medium Memory at /dev/shm);
+ fewer workers, or torch.multiprocessing.set_sharing_strategy("file_system")
+""",
 }

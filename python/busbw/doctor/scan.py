@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.doctor import benign, commands, life, locales
-from busbw.doctor.beside import Beside, Following
+from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
@@ -48,6 +48,17 @@ class Hit:
     who: dict[str, None] = field(default_factory=dict)
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
 
+    def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
+        """Found once more, in that line."""
+        self.count += 1
+        self.last = number
+        if len(self.lines) < MAX_EVIDENCE:
+            self.lines.append((number, line.strip()))
+        if groups and len(self.groups) < MAX_GROUPS:
+            self.groups[tuple(groups.items())] = None
+        if len(self.who) < MAX_WHO and (who := speaker(line)):
+            self.who[who] = None
+
 
 _LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
@@ -56,16 +67,6 @@ _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
 _SOURCE = re.compile(r"(?:^|[\]:)]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
-_CLOSES = re.compile(
-    r"^(?:\W{0,3}\[\w{1,20}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|[^\n]{0,120}[\])] )?"
-    r"(?P<name>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60})(?:: (?P<said>.{3,}))?\s*$"
-)
-"""The last line of a traceback."""
-_NO_NAME = re.compile(
-    r"(?:Error|Exception|Warning|Interrupt|Exit|Killed|Aborted|Iteration)$|^torch\.distributed|^(?:subprocess|grpc|multiprocessing|INFO|WARN"
-    r"|ERROR|DEBUG|CRITICAL|FATAL|Traceback|During|The)\b|^\w+Group$"
-)
-"""Names that signatures know, or leave out on purpose."""
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
 )
@@ -268,19 +269,10 @@ class Scanning:
 
     def _named_otherwise(self, line: str, number: int) -> None:
         """What closes a traceback is an exception, whatever its name: most are told by a name that ends in Error."""
-        found = _CLOSES.search(line)
-        if found is None or _NO_NAME.search(found["name"]):
-            return
-        hit = self.hits.setdefault("python-exception", Hit())
-        hit.count, hit.last = hit.count + 1, number
-        if len(hit.lines) < MAX_EVIDENCE:
-            hit.lines.append((number, line.strip()))
-        if len(hit.groups) < MAX_GROUPS:
-            hit.groups[("error", found["name"]), ("said", (found["said"] or "").strip())] = None
-        if who := speaker(line):
-            hit.who[who] = None
-        self.hit = number
-        self.following.told(line, number)
+        if (groups := closed_by(line)) is not None:
+            self.hits.setdefault("python-exception", Hit()).add(line, number, groups)
+            self.hit = number
+            self.following.told(line, number)
 
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Candidate, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""
@@ -387,15 +379,7 @@ def _look(
         if groups is None:
             continue
         found = True
-        hit = hits.setdefault(each.name, Hit())
-        hit.count += 1
-        hit.last = number
-        if len(hit.lines) < MAX_EVIDENCE:
-            hit.lines.append((number, line.strip()))
-        if groups and len(hit.groups) < MAX_GROUPS:
-            hit.groups[tuple(groups.items())] = None
-        if len(hit.who) < MAX_WHO and (who := speaker(line)):
-            hit.who[who] = None
+        hits.setdefault(each.name, Hit()).add(line, number, groups)
     return found
 
 

@@ -223,9 +223,16 @@ _CHOICES = re.compile(
 _VALUE = re.compile(r"\d{1,9}")
 
 
+_ASSERTED = re.compile(
+    r"^.{0,200}?(?:\bAssertion failed: .{0,200}?\. (?=\S)|\[enforce fail at [^\]]{1,120}\]\.? ?(?:\S{1,80}\. )?"
+    r"|\b(?:Check failed|TORCH_CHECK failed): .{0,120}?\) (?=[A-Za-z])|\.(?:cc|cpp|cu|cuh|h):\d{1,6}[\]:)] ?)"
+)
+"""What C++ puts before a sentence: where it stands, and the condition."""
+
+
 def meant(text: str) -> tuple[str, str] | None:
     """Meaning and cure of the first sentence whose form is known; `text` is without the exception's name."""
-    text = text[:_LOOK]
+    text = _ASSERTED.sub("", text[:_LOOK])
     for sentence in _BEGINS.split(text)[:6]:
         whole = sentence.strip()
         plain = _LEAD.sub("", whole)

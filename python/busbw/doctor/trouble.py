@@ -29,7 +29,7 @@ _NO_ERROR = re.compile(
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
-    r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
 ODD_WORDS = (
@@ -83,7 +83,7 @@ _CALM = re.compile(
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"
     r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|not using|will be|were not set)\b"
-    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|https?://\S+$|^\s*(?:File \"|at \w|#\s)",
+    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|(?:^|\s)@ +0x[0-9a-f]|https?://\S+$|^\s*(?:File \"|at \w|#\s)",
     re.IGNORECASE,
 )
 RULE = "-" * 60
