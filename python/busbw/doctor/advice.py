@@ -95,13 +95,13 @@ _ADVISES = re.compile(
     r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|(?:re)?install\b|(?:up|down)grade\b|pass\b"
     r"|add\b|reduce\b|provide\b|specify\b|call\b|(?:re-?)?run \S|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b|choose\b|enable\b"
     r"|disable\b|drop\b|remove\b|omit\b|rebuild\b|(?:re)?start\b|switch\b|change\b|adjust\b|lower\b|raise\b|select\b|pick\b|convert\b"
-    r"|update\b|verify\b|replace\b|rename\b|delete\b|download\b|configure\b|either (?:use|set|pass|call)\b|supply\b|leave\b|override\b)"
+    r"|update\b|verify\b|replace\b|rename\b|delete\b|download\b|configure\b|either (?:use|set|pass|call)\b|supply\b|leave\b|override\b|create\b|move\b|wrap\b|load\b|save\b|increase\b|avoid\b|do not\b|keep\b)"
     r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:"
     r"|set (?:the )?(?:env|environment)|to (?:allow|override|disable) )\b",
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
-    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|file an issue|NCCL_DEBUG|for (?:more )?details"
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|(?:file|open|raise|submit|create) (?:an? )?(?:\w+ )?issue|NCCL_DEBUG|for (?:more )?details"
     r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass|change|update|switch|select)\w*\W*$",
     re.IGNORECASE,
 )

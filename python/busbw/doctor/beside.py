@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 MAX_TOLD = 96
 """Lines of which it is kept; findings show the first few of each kind."""
-MAX_AFTER = 3
+MAX_AFTER = 6
 NEAR = 40
 """Lines of other ranks that may stand between a frame and its exception."""
 _MAX_TEXT = 600

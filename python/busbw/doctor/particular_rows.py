@@ -286,6 +286,10 @@ hostfile ; the hostfile is missing or cannot be read ;
  use the plugin's release for this NCCL, or unset NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN and NCCL_PROFILER_PLUGIN
 """,
     "container-start": r"""
+no runtime for|runtime handler|[Rr]untimeClass|unknown or invalid runtime ; the container runtime of that node does not
+ know the runtime that is asked for (nvidia) ;
+ nvidia-ctk runtime configure --runtime=containerd (or docker) and restart it; the GPU operator's toolkit pod must run
+ there; kubectl get runtimeclass
 FailedCreatePodSandBox|setup network|\bCNI\b|multus ; the pod's network cannot be set up (CNI, Multus, SR-IOV) ;
  kubectl describe pod names the plugin: restart its pod on that node, and free devices of ended pods. The
  NetworkAttachmentDefinition and the SR-IOV resource (VF) that it names must exist, and the pod must ask for them
@@ -353,5 +357,27 @@ StreamWriter failed|inline_container.{0,80}(?:writing|write) ; a checkpoint coul
 (?i:data ?loader) ; /dev/shm has no room for the batches of the data loader's workers ;
  start the container with --shm-size=16g or more or --ipc=host (Kubernetes: an emptyDir of medium Memory at /dev/shm);
  fewer workers, or torch.multiprocessing.set_sharing_strategy("file_system")
+""",
+    "gpu-too-new": r"""
+ptxas|PTXAS|gpu-name|Triton|triton ; Triton's assembler (ptxas) does not know this GPU ;
+ TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a CUDA toolkit that knows the GPU, or a newer Triton and PyTorch; empty
+ ~/.triton/cache
+""",
+    "illegal-access": r"""
+device-side assert|Assertion .{2,120} failed ; a kernel's own check failed (device-side assert): mostly an index outside
+ of its table ;
+ compare the largest token id with the vocabulary (resize_token_embeddings) and labels with the number of classes; run
+ once with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see the line
+misaligned address ; a kernel used an address that is not aligned ;
+ pass contiguous tensors that start at multiples of 16 bytes; run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to
+ find the kernel, and update the extension it is of
+unspecified launch failure ; a kernel failed while it ran: mostly an access outside of its memory ;
+ run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; look for an Xid of that GPU in dmesg; update
+ the extension that the kernel is of
+""",
+    "build-failed": r"""
+Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
+ install python3-dev (python3.12-dev, python3-devel) of that Python in the image of all nodes; until then
+ TORCH_COMPILE_DISABLE=1 or --enforce-eager
 """,
 }

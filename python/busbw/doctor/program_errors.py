@@ -67,6 +67,11 @@ experts); synced_gpus=True in generate(); stage 2 to tell
 not been issued for this bucket|params have grad available ; some parameters got no gradient in that step, so that \
 their bucket was never reduced ; let all ranks use the same modules, freeze unused ones, or switch overlap of \
 gradient reduction off (--no-overlap-grad-reduce)
+async_io|libaio ; the part of DeepSpeed that reads disks (async_io) could not be built: libaio is missing ; install \
+libaio-dev (libaio-devel) in the image of all nodes, then DS_BUILD_AIO=1 or let it build anew; or offload to cpu
+ZeroDivisionError|division by zero ; something is divided by a count that is zero on that rank: no samples, tokens or \
+steps ; print the divisor at the last frame of your own code; give each rank at least one sample (drop_last, fewer \
+ranks or workers), guard sums over empty batches
 CUDAMismatchException|does not match the version torch was compiled with|CUDA_HOME .{0,30}not set|[Nn]inja is \
 required|nvcc.{0,20}(?:not found|No such)|[Uu]nable to JIT load|Error (?:building|compiling) ext|Unable to \
 (?:compile|find nvcc)|'?DeepSpeedCPUAdam'? object has no|error building extension ; an extension for the GPU could \
@@ -176,7 +181,7 @@ manifest (?:unknown|for)|name unknown|\b404\b|[Nn]ot [Ff]ound.{0,20}manifest|Inv
 that name and tag ; correct it (enroot: REGISTRY#IMAGE:TAG, a file as ./IMAGE.sqsh), or push it for this processor
 \b429\b|toomanyrequests|[Rr]ate limit ; the registry allows no more downloads for now ; log in, keep a mirror, or \
 import the image once to a file (enroot import) that all nodes read
-failed to execute: |exec: "|exec format error|entrypoint ; the image lacks the program or entrypoint that is \
+failed to execute: |exec: "|exec format error|entrypoint(?!s) ; the image lacks the program or entrypoint that is \
 started, or is for another processor ; docker run --rm IMAGE ls -l of it; --no-container-entrypoint; an image of \
 this processor
 /run/(?:enroot|pyxis)|ENROOT_\w+_PATH|couldn't mkdir|mkdir: cannot create ; the runtime's own folder cannot be made \

@@ -46,7 +46,7 @@ set, a file that was not found, a function that returns nothing on this rank
 be| not)? (?:evenly |exactly )?(?:divisible by|divided by|a multiple of|multiple of) <b!> ; {a} must be a multiple \
 of {b} ; choose {b} so that it divides {a}{divisors}, or pad or change {a} to a multiple of it, on all ranks alike
 \b(?:divisible by|a multiple of|must (?:evenly )?divide) <b!> ; a size is no multiple of {b} ; choose sizes so that \
-they are multiples of {b}: pad, or change the degree that divides them, on all ranks alike
+they are multiples of {b}; pad, or change the degree that divides them, on all ranks alike
 \bpip3? install <p>(?:[`'"]|$|[.,;)]\s|\s[-(]|\s(?:to|and|or|in)\b) ; a package is missing or too old: {p} ; pip \
 install {p} in the environment or image that all nodes start, or switch off what needs it
 ^<a> (?:requires?|needs?|depends on) (?:the )?<b> (?:to be |is |package )?(?:installed|package|library) ; {b} is \
@@ -73,21 +73,21 @@ off
 ; {a} supports only {b} ; use {b} there, or another choice than {a}
 ^(?:currently,? )?only <b> (?:is|are)(?: currently)? (?:supported|allowed|implemented|available|accepted|valid)\b ; \
 only {b} is supported ; use {b} in that place, or another part of the program that supports yours
-^<a> (?:(?:is|are|was|been) )?not (?:yet |currently |being \
+^<a> (?:(?:is|are|was|been) )?(?:currently |still )?not (?:yet |currently |being \
 )?(?:supported|implemented|compatible|available|allowed|valid|usable)(?: yet)?(?: \
 (?=(?:with|for|on|in|by|when|if|under|using|while|at|unless|without|outside|inside|to|as)\b)<b!>)? ; {a} is not \
 supported {b} ; do without {a} there{instead}: another setting, backend or type of numbers, a newer version of the \
 program, or another GPU
 ^<a> (?:does not|doesn't|do not|don't|cannot|can't|can not) (?:yet |currently )?(?:supports?|implement|handle|work \
-(?:with|on|for|without)|run (?:on|with)|accept|allow|use|have) <b!> ; {a} does not work with {b} ; do without one \
-of the two: change {b}, or take another choice than {a}
+(?:with|on|for|without)|run (?:on|with)|accept|allow|use) <b!> ; {a} does not work with {b} ; do without one of the \
+two: change {b}, or take another choice than {a}
 ^<a> (?:currently )?(?<!not )(?<!n't )supports? (?!for\b)<b!> ; {a} supports only {b} ; use {b} there, or another \
 choice than {a}
 ^(?:<a> )?(?:incompatible|not compatible) (?:with )?<b!> ; {a} does not fit {b} ; change one of the two so that \
 they fit
 \bunsupported (?:\w{1,20} ){0,2}?<a>(?:[:=,(;]|\.(?!\w)| for | in | with | on |$) ; this {a} is not supported ; \
 choose a supported {a}{instead}, or a newer version of the program
-\b(?:unknown|unrecognized|invalid|illegal|bad|unexpected|wrong|malformed|unhandled|incorrect) \
+(?:\b(?:unknown|unrecognized|invalid|unhandled|malformed)|^(?:illegal|bad|unexpected|wrong|incorrect)) \
 <a>(?:[:=,(;]|\.(?!\w)| for | in | with | on | '| "|$) ; this {a} is refused ; correct the spelling and value of \
 {a}{instead}: the program's help or example shows it
 (?<!the )(?<!than )(?<!as )\bexpect(?:ed|s|ing)? <b>[,;]? (?:but )?(?:instead \
@@ -101,21 +101,21 @@ there: see at the last frame of your own code what comes instead (config, data, 
 (?:set|given|provided|specified|defined|passed|called|initialized|configured|enabled|present|installed|used|supplied)\b \
 ; {a} is not set ; set {a}{when}, on all ranks alike
 ^<a> (?:must|should|has to|have to|needs? to)(?: all| also| both| each)? (?:be|equal|match) <b!> ; {a} is not as \
-the program needs it ({b}) ; set {a} so: {b}{instead}{when}; compare with the config of a run that worked
+the program needs it ({b}) ; set {a} so that it is {b}{instead}{when}; compare with the config of a run that worked
 ^<a> (?:must|should|has to|have to|needs? to)(?: all| also| both| each)? <b!> ; {a} is not as the program needs it \
 ({b}) ; see to it that {a} {b}{instead}{when}; compare with the config of a run that worked
 ^<a> (?:is|are|was|were|has|have|had) (?:not|never)(?: yet)?(?: been)? (?:initiali[sz]ed|set|set \
 up|started|ready|running|loaded|configured|provided|specified|given|defined|created|built|called|prepared|registered|enabled|found)\b \
-; {a} is not there yet ; set or start {a} before that call, in each process: compare the order of calls with the \
-program's own example
+; {a} is not there yet ; set or start {a} before that call, in each process, and compare the order of calls with \
+the program's own example
 ^<a> (?:is|are) required ?<b!> ; {a} is missing, or of another version ; install or set {a}, on all ranks alike: it \
 is needed {b}
 ^<a> (?:is|are) required\b ; {a} is missing, or of another version ; install or set {a}, on all ranks alike
 ^(?:missing|no) <a>(?:[:=(]| (?:for|in|from|at|to|on|with)\b| (?:was|were|is|are)?(?: ?found| ?available| \
-?provided| ?specified| ?given| ?set| ?exists?)\b|$) ; {a} is missing ; give or set {a}: see that config, data and \
-checkpoint of that rank hold it
-^<a> (?:is|are|was|were)? ?(?:missing|absent|empty|None|not present)\b ; {a} is missing or empty ; give or set {a}: \
-see that config, data and checkpoint of that rank hold it
+?provided| ?specified| ?given| ?set| ?exists?)\b|$) ; {a} is missing ; give or set {a}, and see that config, data \
+and checkpoint of that rank hold it
+^<a> (?:is|are|was|were)? ?(?:missing|absent|empty|None|not present)\b ; {a} is missing or empty ; give or set {a}, \
+and see that config, data and checkpoint of that rank hold it
 ^<a> (?:cannot|can not|can't|must not|should not|may not) be (?:empty|None|null|zero|negative|<b!>) ; {a} has a \
 value that is refused ; give {a} another value{instead}; compare with the config of a run that worked
 (?:cannot|can't|can not|could not|couldn't|couldnt|unable to|failed to|fail to) \
@@ -146,8 +146,8 @@ and name the other anew
 limits that the sentence tells, on all ranks alike
 \b(?:failed|unable|could not|couldn't|fails) (?:to )?<a>(?:[:=]| because | due to | since | as )<b!> ; {a} failed: \
 {b} ; mend what stands behind the colon ({b}); then do the same by hand on that host to see that it works
-\b(?:failed|unable|could not|couldn't|fails) (?:to )?<a!> ; {a} failed ; do that by hand on that rank's host: its \
-own message tells more; see the lines before this one
+\b(?:failed|unable|could not|couldn't|fails) (?:to )?<a!> ; {a} failed ; do that by hand on that rank's host, whose \
+message tells more; see the lines before this one
 \b(?:cannot|can't|can not|may not|must not|not allowed to|unable to) <a> \
 (?:with|when|while|without|because|since|if|before|after|for|on|in|from|as|unless|until|using|to) <b!> ; one may \
 not {a} ({b}) ; change what stands in the way ({b}), or leave that call or setting out
@@ -163,14 +163,15 @@ give {a} what it lacks ({b}): a complete copy, in the version that the program e
 does not fit {b} ; give {a} what is wanted ({b}): the right file, config or version, on all ranks alike
 ^<a> (?:did not|didn't|has not|have not|never|was not|were not|are not|failed to) <b!> ; {a} did not {b} ; see why: \
 the log of {a} itself, and the lines before this one
-^needs? (?:either )?<b!> ; something is missing: {b} ; give {b}
-^<a> ?(?:!=|==|<=|>=| < | > ) ?<b!> ; sizes do not fit: {a} and {b} ; make {a} and {b} fit each other, on all ranks alike
+^needs? (?:either )?<b!> ; something is missing ({b}) ; give {b}
+^<a> ?(?:!=|==|<=|>=| < | > ) ?<b!> ; sizes do not fit: {a} and {b} ; make {a} and {b} fit each other, on all ranks \
+alike
 ^<a>,? but <b!> ; two things do not fit: {a}, but {b} ; change one of the two so that they fit: {a}, or {b}
 ^<a> (?:is|are|was|were) (?:still \
 )?(?:forbidden|disabled|read-?only|full|truncated|corrupt\w*|closed|busy|pending|stale|incomplete|broken|dangerous|unavailable|unreachable)\b \
 ; {a} cannot be used as it is ; mend {a}, or take another: free, complete or unlocked; look at what was done with \
 it before
-^<a> (?:can|may) only <b!> ; {a} works only so: {b} ; use it so ({b}), or do without {a}
+^<a> (?:can|may) only <b!> ; {a} works only so ({b}) ; use it so ({b}), or do without {a}
 ^<a> not (?:been \
 )?(?:initiali[sz]ed|provided|set|specified|given|defined|configured|ready|loaded|started|added|registered|installed)\b \
 ; {a} is not there yet ; set or start {a} before that call, in each process
@@ -179,8 +180,8 @@ for what {a} itself says
 ^<a> already exists?\b ; {a} is there from an earlier run ; remove or rename it, or allow that it is overwritten
 ^<a> (?:is|are) (?:invalid|incompatible|wrong|malformed|illegal|inconsistent)\b ; {a} is refused ; correct \
 {a}{instead} and compare with the config of a run that worked
-(?:^|[;,] )(?:please )?(?:use|pass|set|call|provide|supply) <b!> ; the program asks for another call or setting: \
-{b} ; do that: {b}
+(?:^|[;,] )(?:please )?(?:use|pass|set|call|provide|supply) <b!> ; the program asks for another call or setting \
+({b}) ; do that ({b})
 ^<a> (?:is|are) needed(?: (?:for|to|by|in)\b)? ?<b!> ; {a} is needed ; give or install {a}, on all ranks alike
 ^(?:tried|attempt\w*|trying) to <a!> ; the program tried what may not be done: {a} ; leave out the setting or call \
 that asks for it, or do first what it needs
@@ -190,8 +191,8 @@ that asks for it, or do first what it needs
 ^<a> while <b!> ; {a}, while {b} ; make the two alike on all ranks: {a}, and {b}
 ^(?:empty|unequal|uneven|partial|incomplete|leftover|extra|stale|redundant) <a>(?:[:=,(;]|\.(?!\w)|$) ; {a} is \
 empty, incomplete or too much ; look at what is passed as {a} on that rank
-^<a> is not (?:an? |the |one of |in )<b!> ; {a} is no {b} ; pass what is wanted ({b}) there; the last frame of your own code \
-shows where it comes from
+^<a> is not (?:an? |the |one of |in )<b!> ; {a} is no {b} ; pass what is wanted ({b}) there; the last frame of your \
+own code shows where it comes from
 """
 _SLOT = re.compile(r"<([a-z])(!?)>")
 _SPACE = re.compile(r"\s+")
@@ -213,6 +214,7 @@ def _forms(row: str) -> Iterator[Form]:
 FORMS = tuple(form for row in _ROWS.replace("\\\n", "").strip().splitlines() for form in _forms(row))
 _BEGINS = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(\[])|\n")
 _LEAD = re.compile(r"^(?:\[[^\]]{1,40}\] ?|[\w.]{1,60}(?:\[[^\]]{0,40}\])?: |(?:error|fatal|note|assertion failed|check failed): )", re.IGNORECASE)
+_REPORT = re.compile(r"^\W*(?:please |kindly )?(?:open|file|report|submit|raise|create|contact|let)\b.{0,30}\b(?:issue|bug|ticket|us|know)\b", re.IGNORECASE)
 _CHOICES = re.compile(
     r"\b(?:one of|choose (?:from|between|one of)|valid \w{1,20}(?: \w{1,20})? (?:are|is)|available(?: [\w-]{1,20}){0,2}"
     r"(?: are)?|supported(?: [\w-]{1,20}){0,2}(?: are)?|must be in|allowed(?: \w{1,20})?(?: are)?|options(?: are)?"
@@ -234,7 +236,7 @@ def meant(text: str) -> tuple[str, str] | None:
     """Meaning and cure of the first sentence whose form is known; `text` is without the exception's name."""
     text = _ASSERTED.sub("", text[:_LOOK])
     for sentence in _BEGINS.split(text)[:6]:
-        whole = sentence.strip()
+        whole = "" if _REPORT.search(sentence) else sentence.strip()
         plain = _LEAD.sub("", whole)
         condition = _WHEN.match(plain)
         bare = plain[condition.end() :] if condition else plain

@@ -134,6 +134,8 @@ def is_cut_warning(line: str) -> bool:
 
 
 CALM_WORDS = ("warning", "debug")
+_THROWN = re.compile(r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception): \S")
+"""What a program ends with, though its advice speaks of debugging."""
 
 
 def _words_in(line: str) -> set[str]:
@@ -165,7 +167,9 @@ class Trouble:
         if len(self.strange) >= MAX_STRANGE:
             return False
         words = _words_in(line) if words is None else words
-        if "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker:
+        calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
+        thrown = calm and _THROWN.search(line) is not None
+        if calm and not thrown:
             return False  # both expressions of what tells of no error hold these words
         if "NCCL WARN" in line or (
             (
@@ -175,7 +179,7 @@ class Trouble:
                     and LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
                 )
             )
-            and not _NO_ERROR.search(line)
+            and (thrown or not _NO_ERROR.search(line))
         ):
             self.strange.append((number, line.strip()))
             return True
