@@ -216,7 +216,7 @@ _BEGINS = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(\[])|\n")
 _LEAD = re.compile(r"^(?:\[[^\]]{1,40}\] ?|[\w.]{1,60}(?:\[[^\]]{0,40}\])?: |(?:error|fatal|note|assertion failed|check failed): )", re.IGNORECASE)
 _REPORT = re.compile(r"^\W*(?:please |kindly )?(?:open|file|report|submit|raise|create|contact|let)\b.{0,30}\b(?:issue|bug|ticket|us|know)\b", re.IGNORECASE)
 _CHOICES = re.compile(
-    r"\b(?:one of|choose (?:from|between|one of)|valid \w{1,20}(?: \w{1,20})? (?:are|is)|available(?: [\w-]{1,20}){0,2}"
+    r"\b(?:one of|choose (?:from|between|one of)|valid(?: \w{1,20}){1,2}(?: (?:are|is))?|available(?: [\w-]{1,20}){0,2}"
     r"(?: are)?|supported(?: [\w-]{1,20}){0,2}(?: are)?|must be in|allowed(?: \w{1,20})?(?: are)?|options(?: are)?"
     r"|choices(?: are)?)(?: ?[:=] ?| (?=[\[({'\"]))(?P<all>[^\n]{2,120}?)(?:[\])}.;]|$)|\bone of (?P<some>[^\n]{2,120}?)"
     r"(?:[.;]|$)",
@@ -268,7 +268,7 @@ def _filled(form: Form, found: re.Match[str], text: str, when: str) -> tuple[str
 
 def _phrase(said: str) -> str:
     """The phrase as it stands in another sentence."""
-    short = shortened(clean(_SPACE.sub(" ", said.replace("`", ""))).strip(" ,:;=-!"), _LONG)
+    short = shortened(clean(_SPACE.sub(" ", said.replace("`", ""))).strip(" ,:;=!"), _LONG).removeprefix("- ")
     for quote in "'\"":
         short = short if short.count(quote) % 2 == 0 else short.replace(quote, "")
     return re.sub(r"^(?:the|an?|but|your|this|its) ", "", short, flags=re.IGNORECASE)

@@ -292,7 +292,7 @@ _REFUSED = re.compile(r"\b(?:Type|Value|Key|Attribute|Assertion|Index|Name|NotIm
 _CHECKED_BY = re.compile(r"\b(?:RuntimeError|Environment\w*|[A-Z]\w{1,40}(?:ConfigurationException|ConfigError)): ")
 _LIBRARY_SAYS = re.compile(
     r"\b(?:cuda|nccl|gloo|cublas|cudnn|driver)\w{0,20}[ :]{0,3}(?:runtime |driver )?(?:error|failure|failed|returned)|[A-Z]{2,9}_(?:ERROR|STATUS)_"
-    r"|cudaError|nccl\w*Error|NCCL WARN|unhandled|initiali|out of memory|\.(?:cc|cpp|cu|h):\d|capab|\bcu[A-Z]\w+\b|P2P|peer",
+    r"|cudaError|nccl\w*Error|NCCL WARN|unhandled|initiali|out of memory|\.(?:cc|cpp|cu|h):\d|capab|(?-i:\bcu[A-Z]\w+\b)|P2P|peer",
     re.IGNORECASE,
 )
 """By which a library itself tells of an error, and not a program of a setting."""

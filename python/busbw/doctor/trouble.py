@@ -22,7 +22,10 @@ _ERROR = re.compile(
     r"|[a-z](?:Error|Exception|Failure)(?:_\w{1,60})?\b",
     re.IGNORECASE,
 )
-_CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
+_CODE = (
+    r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
+    r"|^\s*(?:raise [A-Z]\w{0,60}(?:Error|Exception)?\(|except [A-Z(]|(?:async )?def \w{1,60}\(|return \w)"
+)
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
