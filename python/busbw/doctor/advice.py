@@ -92,17 +92,22 @@ _PARTS = (
 """Parts of programs, by the files of a traceback, that tell more than the error which they got."""
 
 _ADVISES = re.compile(
-    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|(?:re)?install\b|(?:up|down)grade\b|pass\b"
-    r"|add\b|reduce\b|provide\b|specify\b|call\b|(?:re-?)?run \S|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b|choose\b|enable\b"
+    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|(?:re)?install\b"
+    r"|(?:up|down)grade\b|pass\b"
+    r"|add\b|reduce\b|provide\b|specify\b|call\b|(?:re-?)?run \S|hint\b|to fix|(?:you|this) (?:can|need|should"
+    r"|may)\b|choose\b|enable\b"
     r"|disable\b|drop\b|remove\b|omit\b|rebuild\b|(?:re)?start\b|switch\b|change\b|adjust\b|lower\b|raise\b|select\b|pick\b|convert\b"
-    r"|update\b|verify\b|replace\b|rename\b|delete\b|download\b|configure\b|either (?:use|set|pass|call)\b|supply\b|leave\b|override\b|create\b|move\b|wrap\b|load\b|save\b|increase\b|avoid\b|do not\b|keep\b)"
+    r"|update\b|verify\b|replace\b|rename\b|delete\b|download\b|configure\b|either (?:use|set|pass|call)\b"
+    r"|supply\b|leave\b|override\b|create\b|move\b|wrap\b|load\b|save\b|increase\b|avoid\b|do not\b|keep\b)"
     r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:"
     r"|set (?:the )?(?:env|environment)|to (?:allow|override|disable) )\b",
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
-    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|(?:file|open|raise|submit|create) (?:an? )?(?:\w+ )?issue|NCCL_DEBUG|for (?:more )?details"
-    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass|change|update|switch|select)\w*\W*$",
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|(?:file|open|raise|submit|create) (?:an? "
+    r")?(?:\w+ )?issue|NCCL_DEBUG|for (?:more )?details"
+    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass"
+    r"|change|update|switch|select)\w*\W*$",
     re.IGNORECASE,
 )
 _URL = re.compile(r"(?:,? (?:at|see|from)?:? ?)?[(<]?https?://[^\s)>]{1,300}[)>]?\.?")
@@ -165,10 +170,15 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
         meaning, action = XIDS[int(number[1])]
         return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
     if family is not None:
-        title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} else f'. Also: {fix}'}"
+        title, fix = (
+            f"{title}: {family.meaning}",
+            f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} else f'. Also: {fix}'}",
+        )
     if hint:
         fix = f"{fix}. Its own advice: {hint}" if family else f"Its own advice: {hint}. Also: {fix}"
-    area = thrown_in(frames) if finding.name in _ALL and (family is None or family not in FAMILIES or family.weak) else ""
+    area = (
+        thrown_in(frames) if finding.name in _ALL and (family is None or family not in FAMILIES or family.weak) else ""
+    )
     title += f" (thrown in {area})" if area else ""
     if not family and not hint and not area:
         return finding

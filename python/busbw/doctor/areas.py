@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from busbw.doctor.beside import Frame
 
-_PACKAGE = re.compile(r"/(?:site|dist)-packages/(?P<name>\w{2,40})|/(?P<own>megatron|deepspeed|vllm|sglang|nemo|verl|slime)/")
+_PACKAGE = re.compile(
+    r"/(?:site|dist)-packages/(?P<name>\w{2,40})|/(?P<own>megatron|deepspeed|vllm|sglang|nemo|verl|slime)/"
+)
 _PARTS = tuple(
     (re.compile(words, re.IGNORECASE), part)
     for words, part in (

@@ -16,14 +16,18 @@ _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (
 
 
 _OTHERS = re.compile(
-    r"Watchdog caught|ProcessGroup\w{2,8}\.cpp|torch/distributed/(?:elastic|run)|ChildFailedError|closing signal|slurmstepd"
+    r"Watchdog caught|ProcessGroup\w{2,8}\.cpp|torch/distributed/(?:elastic|run)|ChildFailedError|closing "
+    r"signal|slurmstepd"
     r"|srun: error|NCCL (?:INFO|WARN)|\bWorkNCCL\(|\[launch\.py:|Traceback \(most recent"
 )
 """What launchers, watchdogs and other libraries print into an error of a program."""
 _SPEAKER = re.compile(
-    r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|\(\w[^)\n]{0,60}pid=\d{1,8}[^)\n]{0,60}\) ?)"
+    r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:"
+    r"|\(\w[^)\n]{0,60}pid=\d{1,8}[^)\n]{0,60}\) ?)"
 )
-_RECORD = re.compile(r"^\W{0,3}(?:\[\w{1,20}\]: ?)?\W{0,3}(?:[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:|(?:INFO|WARNING|DEBUG)\b)")
+_RECORD = re.compile(
+    r"^\W{0,3}(?:\[\w{1,20}\]: ?)?\W{0,3}(?:[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:|(?:INFO|WARNING|DEBUG)\b)"
+)
 
 
 @dataclass(frozen=True, slots=True)

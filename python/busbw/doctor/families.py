@@ -21,7 +21,8 @@ class Family:
 
 
 def read(rows: str) -> Iterator[Family]:
-    r"""Rows of `words ; meaning ; cure`, those of broad words after ~, of weak ones after ~~; a row goes on behind a backslash at its end."""
+    r"""Rows of `words ; meaning ; cure`, those of broad words after ~, of weak ones after ~~; a row goes on "
+    r"behind a backslash at its end."""
     for row in rows.replace("\\\n", "").strip().splitlines():
         words, meaning, cure = re.split(r"\s+;\s+", row.strip().lstrip("~"), maxsplit=2)
         yield Family(re.compile(words), meaning, cure, broad=row.startswith("~"), weak=row.startswith("~~"))

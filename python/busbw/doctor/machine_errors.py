@@ -103,16 +103,19 @@ MMIO window; AER errors in dmesg
 NVRM: .{0,90}\b(?:k?gmmu|kern_?gmmu|memmgr|mem_?mgr|mem_?desc|pma|phys_?mem|vaspace|gvas|gpu_?vaspace|heap)\w* ; the \
 driver could not give or map GPU memory ; end other processes of that GPU (nvidia-smi, fuser -v /dev/nvidia*), then \
 nvidia-smi -r; update the driver
-NVRM: .{0,90}\bvgpu|vmioplugin|hypervisor ; a vGPU could not be given or used ; guest and host driver of one branch, the \
+NVRM: .{0,90}\bvgpu|vmioplugin|hypervisor ; a vGPU could not be given or used ; guest and host driver of one \
+branch, the \
 licence, and nvidia-smi vgpu on the host
 NVRM: .{0,90}(?:\bPM\b|suspend|resume|power ?gat|\bD3) ; the GPU did not come back from a state of low power ; switch \
 power saving off: nvidia-persistenced, NVreg_DynamicPowerManagement=0x00; reboot
-NVRM: .{0,90}(?:conflicting kernel module|open of non-existent|None of the NVIDIA devices) ; no GPU was started: another \
+NVRM: .{0,90}(?:conflicting kernel module|open of non-existent|None of the NVIDIA devices) ; no GPU was started: \
+another \
 module holds it, or it is not there ; lspci -k: which driver holds the GPU (nouveau, vfio-pci); unload that, then \
 modprobe nvidia; container and job must ask for GPUs that exist
 \bmmfs|\bgpfs|GPFS ; GPFS (Storage Scale) failed or was unmounted on that host ; mmgetstate -a, mmlsmount all -L and \
 mmdiag --waiters; mmstartup and mmmount on that host; look at its network to the servers
-blocked for more than|hung_task|\bnfs\d?_\w+|rpc_wait_bit ; a task of the job waits in the kernel: for NFS, another file \
+blocked for more than|hung_task|\bnfs\d?_\w+|rpc_wait_bit ; a task of the job waits in the kernel: for NFS, \
+another file \
 system, a driver or a disk, as its stack names ; read the functions of its stack (nfs_: the NFS server and the way to \
 it; ll_, ptlrpc: Lustre; nvidia, uvm: the GPU's driver; mlx5: the NIC); mend that one, reboot where it stays so
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \

@@ -342,7 +342,8 @@ Evict.{0,200}(?:taint|NoExecute|unreachable|not-ready) ; the node was taken out 
  kubectl describe node: why it is tainted or not ready; start again on other nodes, from the last checkpoint
 (?i:preempt) ; a job of higher priority took the nodes ;
  start again from the last checkpoint (--requeue), in a partition, QOS or priority class that is not preempted
-TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ; the job's time limit was reached ;
+TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ;
+ the job's time limit was reached ;
  ask for more time (--time, -l walltime, activeDeadlineSeconds), write checkpoints before it and go on in the next job
 KeyboardInterrupt|SIGINT|SIGHUP|signal: ?[12]\b|Signal 1 ; somebody or a closed terminal interrupted the job ;
  start it by sbatch, or under tmux, screen or nohup; where nobody did, the login node or scheduler ended it

@@ -69,7 +69,8 @@ their bucket was never reduced ; let all ranks use the same modules, freeze unus
 gradient reduction off (--no-overlap-grad-reduce)
 async_io|libaio ; the part of DeepSpeed that reads disks (async_io) could not be built: libaio is missing ; install \
 libaio-dev (libaio-devel) in the image of all nodes, then DS_BUILD_AIO=1 or let it build anew; or offload to cpu
-[Aa]rray has been deleted|deleted or donated|donated buffer ; an array is used whose memory was given away (donated) or \
+[Aa]rray has been deleted|deleted or donated|donated buffer ; an array is used whose memory was given away \
+(donated) or \
 freed ; use what the jitted call returned in its place, copy it first, or leave it out of donate_argnums
 ZeroDivisionError|division by zero ; something is divided by a count that is zero on that rank: no samples, tokens or \
 steps ; print the divisor at the last frame of your own code; give each rank at least one sample (drop_last, fewer \

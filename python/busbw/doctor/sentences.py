@@ -98,14 +98,16 @@ rank
 there: see at the last frame of your own code what comes instead (config, data, checkpoint), on that rank
 ^you (?:must|should|has to|have to|needs? to) <b!> ; something is missing or not as it must be: {b} ; {b}{when}
 ^<a> (?:must|should|has to|have to|needs? to)(?: also)? be \
-(?:set|given|provided|specified|defined|passed|called|initialized|configured|enabled|present|installed|used|supplied)\b \
+(?:set|given|provided|specified|defined|passed|called|initialized|configured|enabled|present|installed|used\
+|supplied)\b \
 ; {a} is not set ; set {a}{when}, on all ranks alike
 ^<a> (?:must|should|has to|have to|needs? to)(?: all| also| both| each)? (?:be|equal|match) <b!> ; {a} is not as \
 the program needs it ({b}) ; set {a} so that it is {b}{instead}{when}; compare with the config of a run that worked
 ^<a> (?:must|should|has to|have to|needs? to)(?: all| also| both| each)? <b!> ; {a} is not as the program needs it \
 ({b}) ; see to it that {a} {b}{instead}{when}; compare with the config of a run that worked
 ^<a> (?:is|are|was|were|has|have|had) (?:not|never)(?: yet)?(?: been)? (?:initiali[sz]ed|set|set \
-up|started|ready|running|loaded|configured|provided|specified|given|defined|created|built|called|prepared|registered|enabled|found)\b \
+up|started|ready|running|loaded|configured|provided|specified|given|defined|created|built|called|prepared\
+|registered|enabled|found)\b \
 ; {a} is not there yet ; set or start {a} before that call, in each process, and compare the order of calls with \
 the program's own example
 ^<a> (?:is|are) required ?<b!> ; {a} is missing, or of another version ; install or set {a}, on all ranks alike: it \
@@ -168,7 +170,8 @@ the log of {a} itself, and the lines before this one
 alike
 ^<a>,? but <b!> ; two things do not fit: {a}, but {b} ; change one of the two so that they fit: {a}, or {b}
 ^<a> (?:is|are|was|were) (?:still \
-)?(?:forbidden|disabled|read-?only|full|truncated|corrupt\w*|closed|busy|pending|stale|incomplete|broken|dangerous|unavailable|unreachable)\b \
+)?(?:forbidden|disabled|read-?only|full|truncated|corrupt\w*|closed|busy|pending|stale|incomplete|broken\
+|dangerous|unavailable|unreachable)\b \
 ; {a} cannot be used as it is ; mend {a}, or take another: free, complete or unlocked; look at what was done with \
 it before
 ^<a> (?:can|may) only <b!> ; {a} works only so ({b}) ; use it so ({b}), or do without {a}
@@ -196,8 +199,12 @@ own code shows where it comes from
 """
 _SLOT = re.compile(r"<([a-z])(!?)>")
 _SPACE = re.compile(r"\s+")
-_GOT = re.compile(r"[,;(]? ?\b(?:but )?(?:got|found|received|gave|given|instead got)\b ?:?(?P<now>.{1,80})$", re.IGNORECASE)
-_WHEN = re.compile(r"^(?P<when>(?:if|when|while|since|for|with|under|in|because|using|as) [^,]{3,120}), ", re.IGNORECASE)
+_GOT = re.compile(
+    r"[,;(]? ?\b(?:but )?(?:got|found|received|gave|given|instead got)\b ?:?(?P<now>.{1,80})$", re.IGNORECASE
+)
+_WHEN = re.compile(
+    r"^(?P<when>(?:if|when|while|since|for|with|under|in|because|using|as) [^,]{3,120}), ", re.IGNORECASE
+)
 
 
 def _slot(found: re.Match[str]) -> str:
@@ -213,12 +220,20 @@ def _forms(row: str) -> Iterator[Form]:
 
 FORMS = tuple(form for row in _ROWS.replace("\\\n", "").strip().splitlines() for form in _forms(row))
 _BEGINS = re.compile(r"(?<=[.!?])\s+(?=[A-Z`'\"(\[])|\n")
-_LEAD = re.compile(r"^(?:\[[^\]]{1,40}\] ?|[\w.]{1,60}(?:\[[^\]]{0,40}\])?: |(?:error|fatal|note|assertion failed|check failed): )", re.IGNORECASE)
-_REPORT = re.compile(r"^\W*(?:please |kindly )?(?:open|file|report|submit|raise|create|contact|let)\b.{0,30}\b(?:issue|bug|ticket|us|know)\b", re.IGNORECASE)
+_LEAD = re.compile(
+    r"^(?:\[[^\]]{1,40}\] ?|[\w.]{1,60}(?:\[[^\]]{0,40}\])?: |(?:error|fatal|note|assertion failed|check failed): )",
+    re.IGNORECASE,
+)
+_REPORT = re.compile(
+    r"^\W*(?:please |kindly )?(?:open|file|report|submit|raise|create|contact|let)\b.{0,30}\b(?:issue|bug"
+    r"|ticket|us|know)\b",
+    re.IGNORECASE,
+)
 _CHOICES = re.compile(
     r"\b(?:one of|choose (?:from|between|one of)|valid(?: \w{1,20}){1,2}(?: (?:are|is))?|available(?: [\w-]{1,20}){0,2}"
     r"(?: are)?|supported(?: [\w-]{1,20}){0,2}(?: are)?|must be in|allowed(?: \w{1,20})?(?: are)?|options(?: are)?"
-    r"|choices(?: are)?)(?: ?[:=] ?| (?=[\[({'\"]))(?P<all>[^\n]{2,120}?)(?:[\])}.;]|$)|\bone of (?P<some>[^\n]{2,120}?)"
+    r"|choices(?: are)?)(?: ?[:=] ?| (?=[\[({'\"]))(?P<all>[^\n]{2,120}?)(?:[\])}.;]|$)|\bone of "
+    r"(?P<some>[^\n]{2,120}?)"
     r"(?:[.;]|$)",
     re.IGNORECASE,
 )
@@ -277,7 +292,13 @@ def _phrase(said: str) -> str:
 def _divisors(whole: str, part: str) -> str:
     """Numbers near the refused one that do divide, where both are told."""
     sizes = [int(each) for each in _VALUE.findall(whole)[-1:] + _VALUE.findall(part)[-1:]]
-    if len(sizes) < 2 or part.isdecimal() or not 0 < sizes[0] <= 1 << 20 or not 1 < sizes[1] <= 1 << 20 or sizes[0] % sizes[1] == 0:
+    if (
+        len(sizes) < 2
+        or part.isdecimal()
+        or not 0 < sizes[0] <= 1 << 20
+        or not 1 < sizes[1] <= 1 << 20
+        or sizes[0] % sizes[1] == 0
+    ):
         return ""
     fit = [each for each in range(min(sizes), 0, -1) if sizes[0] % each == 0][:3]
     return f" (such as {', '.join(map(str, fit))})" if fit and fit != [1] else ""

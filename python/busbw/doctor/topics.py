@@ -291,8 +291,10 @@ _OF_LIBRARIES = frozenset({"nccl-error", "cuda-call-failed", "gloo-error"})
 _REFUSED = re.compile(r"\b(?:Type|Value|Key|Attribute|Assertion|Index|Name|NotImplemented|Import)Error: ")
 _CHECKED_BY = re.compile(r"\b(?:RuntimeError|Environment\w*|[A-Z]\w{1,40}(?:ConfigurationException|ConfigError)): ")
 _LIBRARY_SAYS = re.compile(
-    r"\b(?:cuda|nccl|gloo|cublas|cudnn|driver)\w{0,20}[ :]{0,3}(?:runtime |driver )?(?:error|failure|failed|returned)|[A-Z]{2,9}_(?:ERROR|STATUS)_"
-    r"|cudaError|nccl\w*Error|NCCL WARN|unhandled|initiali|out of memory|\.(?:cc|cpp|cu|h):\d|capab|(?-i:\bcu[A-Z]\w+\b)|P2P|peer",
+    r"\b(?:cuda|nccl|gloo|cublas|cudnn|driver)\w{0,20}[ :]{0,3}(?:runtime |driver )?(?:error|failure|failed"
+    r"|returned)|[A-Z]{2,9}_(?:ERROR|STATUS)_"
+    r"|cudaError|nccl\w*Error|NCCL WARN|unhandled|initiali|out of memory|\.(?:cc|cpp|cu|h):\d|capab"
+    r"|(?-i:\bcu[A-Z]\w+\b)|P2P|peer",
     re.IGNORECASE,
 )
 """By which a library itself tells of an error, and not a program of a setting."""
@@ -353,8 +355,10 @@ def topic(text: str) -> str | None:
     # Python refuses what a program passes, before any library does; a check that only names a library is the program's.
     if name in _OF_LIBRARIES and _REFUSED.search(text[:MAX_LOOK]):
         return "python-exception"
-    checked = name in _OF_LIBRARIES and (found := _CHECKED_BY.search(text[:MAX_LOOK]))
-    return "python-exception" if checked and not _LIBRARY_SAYS.search(text) and meant(text[found.end() :]) else name
+    found = _CHECKED_BY.search(text[:MAX_LOOK]) if name in _OF_LIBRARIES else None
+    if found is not None and not _LIBRARY_SAYS.search(text) and meant(text[found.end() :]):
+        return "python-exception"
+    return name
 
 
 _OF_MPI = "MPI says: "

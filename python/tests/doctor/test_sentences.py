@@ -26,7 +26,11 @@ def loud(text: str) -> list[Finding]:
         ("moon_size=9 must be divisible by 256", "multiple of 256", "change moon_size=9 to a multiple of 256"),
         ("moon_shards should divide moon_len.", "moon_len must be a multiple of moon_shards", "choose moon_shards"),
         ("Moon fusion requires tide >= 2.", "needs tide >= 2", "switch Moon fusion off"),
-        ("The moon cache is only supported with tide kernels.", "works only with tide kernels", "do without moon cache"),
+        (
+            "The moon cache is only supported with tide kernels.",
+            "works only with tide kernels",
+            "do without moon cache",
+        ),
         ("TideCache only supports full moons, got 'half'.", "supports only full moons", "use full moons there"),
         ("Async moons are not yet supported by `TideTrainer`. Pass plain moons.", "by TideTrainer", "do without Async"),
         ("TideTrainer does not support async moons.", "does not work with async moons", "change async moons"),
@@ -41,7 +45,11 @@ def loud(text: str) -> list[Finding]:
         ("tide() got an unexpected keyword argument 'moon'", "does not know the argument moon", "leave moon out"),
         ("cannot import name 'Moon' from 'tide.core' (/v/tide/core.py)", "tide.core has no Moon", "pip show"),
         ("'NoneType' object has no attribute 'moon'", "(None)", "a path, config key"),
-        ("tide/moon.cu:88 in function rise: Assertion failed: a == b. Moon rows must match the tide", "Moon rows", "set"),
+        (
+            "tide/moon.cu:88 in function rise: Assertion failed: a == b. Moon rows must match the tide",
+            "Moon rows",
+            "set",
+        ),
         ("Failed to raise moon: the tide is low", "raise moon failed: tide is low", "what stands behind the colon"),
     ],
 )
@@ -51,7 +59,9 @@ def test_a_sentence_is_told_by_its_form(text: str, meaning: str, cure: str) -> N
     assert meaning in told[0] and cure in told[1], told
 
 
-@pytest.mark.parametrize("text", ["", "the moon", "it rises and produces incorrect results there", "Please open an issue."])
+@pytest.mark.parametrize(
+    "text", ["", "the moon", "it rises and produces incorrect results there", "Please open an issue."]
+)
 def test_what_has_no_form_is_told_by_none(text: str) -> None:
     assert meant(text) is None
 
@@ -75,7 +85,7 @@ THROWN = """\
 """
 WAITS = (
     "[rank0]:[E1128 10:12:01.000 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before "
+    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 ms before "
     "timing out.\n"
 )
 
@@ -86,7 +96,9 @@ def test_what_closes_a_traceback_stands_before_those_that_wait(name: str) -> Non
     assert first.name == "python-exception" and "the moon is not there" in first.title
 
 
-@pytest.mark.parametrize("line", ["", "  x = 1", "RuntimeError: x", "subprocess.TimeoutExpired: x", "Killed", "lower: x"])
+@pytest.mark.parametrize(
+    "line", ["", "  x = 1", "RuntimeError: x", "subprocess.TimeoutExpired: x", "Killed", "lower: x"]
+)
 def test_what_signatures_know_is_told_by_them(line: str) -> None:
     assert closed_by(line) is None
 
@@ -125,7 +137,10 @@ def test_a_check_that_names_a_library_is_the_programs_own() -> None:
 @pytest.mark.parametrize(
     ("file", "area"),
     [
-        ("/v/lib/python3.12/site-packages/transformers/models/llama/tokenization_llama.py", "transformers: its tokenizer"),
+        (
+            "/v/lib/python3.12/site-packages/transformers/models/llama/tokenization_llama.py",
+            "transformers: its tokenizer",
+        ),
         ("/w/Megatron-LM/megatron/core/pipeline_parallel/schedules.py", "megatron: pipeline parallelism"),
         ("/w/train.py", ""),
     ],
