@@ -65,7 +65,7 @@ _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 """A line of a traceback before its last, which names the exception."""
 _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
-_SOURCE = re.compile(r"(?:^|[\]:)]) {4,40}\S")
+_SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"

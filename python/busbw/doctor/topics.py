@@ -326,7 +326,7 @@ def _first_unknown(text: str, evidence: Evidence) -> Finding:
 
 
 _THROWN = re.compile(
-    r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE
+    r"(?:^|[\s.\]>:|)])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE
 )
 """What ends a program: of less than that nobody knows whether it is why others wait."""
 

@@ -138,7 +138,7 @@ def is_cut_warning(line: str) -> bool:
 
 
 CALM_WORDS = ("warning", "debug")
-_THROWN = re.compile(r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception): \S")
+_THROWN = re.compile(r"(?:^|[\s.\]>:|)])[A-Z]\w{0,60}(?:Error|Exception): \S")
 """What a program ends with, though its advice speaks of debugging."""
 
 
