@@ -116,8 +116,8 @@ modprobe nvidia; container and job must ask for GPUs that exist
 mmdiag --waiters; mmstartup and mmmount on that host; look at its network to the servers
 blocked for more than|hung_task|\bnfs\d?_\w+|rpc_wait_bit ; a task of the job waits in the kernel: for NFS, \
 another file \
-system, a driver or a disk, as its stack names ; read the functions of its stack (nfs_: the NFS server and the way to \
-it; ll_, ptlrpc: Lustre; nvidia, uvm: the GPU's driver; mlx5: the NIC); mend that one, reboot where it stays so
+system, a driver or a disk, as its stack names ; mend what its stack names: nfs_ is NFS, ll_ and ptlrpc are Lustre, \
+nvidia and uvm the GPU's driver, mlx5 the NIC; reboot where it stays so
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \
 healthy (ipmitool sdr), enough power for the rack, BMC's power cap
 """

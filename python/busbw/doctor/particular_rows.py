@@ -53,6 +53,10 @@ Incompatible versions ; Slurm's commands and daemons are of releases that do not
  use one release of Slurm on login nodes, in containers, and on compute nodes
 """,
     "slurm-resources": r"""
+placement group|required GPUs exceeds|fulfill resource request|autoscaler ; more GPUs or nodes are asked for than Ray's
+ cluster has free ;
+ ray status: nodes, GPUs and who holds them; lower the tensor and pipeline parallel sizes, join more nodes (ray start
+ --address=HEAD:6379), end other jobs
 Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers enough of
  {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
  start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
@@ -380,5 +384,9 @@ unspecified launch failure ; a kernel failed while it ran: mostly an access outs
 Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
  install python3-dev (python3.12-dev, python3-devel) of that Python in the image of all nodes; until then
  TORCH_COMPILE_DISABLE=1 or --enforce-eager
+""",
+    "rank-count": r"""
+(?i:batch.{0,120}(?:world|gradient|micro)|train_batch_size) ; sizes of batches do not fit the number of ranks ;
+ global batch = micro batch * gradient accumulation * data parallel ranks; correct one of the three in the config
 """,
 }

@@ -94,7 +94,7 @@ choose a supported {a}{instead}, or a newer version of the program
 )?(?:got|found|received|was|has|have|had|is|are|instead|actual|given|saw)\b ?:?<c!> ; {b} is wanted, and {c} came ; \
 pass {b} there: see at the last frame of your own code where {c} comes from (config, data, checkpoint), on that \
 rank
-(?<!the )(?<!than )(?<!as )\b(?:expected|expects?|expecting) <b!> ; {b} is wanted and did not come ; pass {b} \
+(?<!the )(?<!than )(?<!as )\b(?:expected|expects?|expecting) (?!to\b)<b!> ; {b} is wanted and did not come ; pass {b} \
 there: see at the last frame of your own code what comes instead (config, data, checkpoint), on that rank
 ^you (?:must|should|has to|have to|needs? to) <b!> ; something is missing or not as it must be: {b} ; {b}{when}
 ^<a> (?:must|should|has to|have to|needs? to)(?: also)? be \
@@ -232,14 +232,15 @@ _REPORT = re.compile(
 _CHOICES = re.compile(
     r"\b(?:one of|choose (?:from|between|one of)|valid(?: \w{1,20}){1,2}(?: (?:are|is))?|available(?: [\w-]{1,20}){0,2}"
     r"(?: are)?|supported(?: [\w-]{1,20}){0,2}(?: are)?|must be in|allowed(?: \w{1,20})?(?: are)?|options(?: are)?"
-    r"|choices(?: are)?)(?: ?[:=] ?| (?=[\[({'\"]))(?P<all>[^\n]{2,120}?)(?:[\])}.;]|$)|\bone of "
-    r"(?P<some>[^\n]{2,120}?)"
+    r"|choices(?: are)?)(?: ?[:=] ?| (?=[\[({'\"]))(?P<all>[^\n]{2,400}?)(?:[\])}.;]|$)|\bone of "
+    r"(?P<some>[^\n]{2,400}?)"
     r"(?:[.;]|$)",
     re.IGNORECASE,
 )
 _VALUE = re.compile(r"\d{1,9}")
 
 
+_SHORT_NOT = re.compile(r"\b(was|is|are|has|have|had|were|did|does|do|should|must)n't\b", re.IGNORECASE)
 _ASSERTED = re.compile(
     r"^.{0,200}?(?:\bAssertion failed: .{0,200}?\. (?=\S)|\[enforce fail at [^\]]{1,120}\]\.? ?(?:\S{1,80}\. )?"
     r"|\b(?:Check failed|TORCH_CHECK failed): .{0,120}?\) (?=[A-Za-z])|\.(?:cc|cpp|cu|cuh|h):\d{1,6}[\]:)] ?)"
@@ -249,7 +250,7 @@ _ASSERTED = re.compile(
 
 def meant(text: str) -> tuple[str, str] | None:
     """Meaning and cure of the first sentence whose form is known; `text` is without the exception's name."""
-    text = _ASSERTED.sub("", text[:_LOOK])
+    text = _SHORT_NOT.sub(r"\1 not", _ASSERTED.sub("", text[:_LOOK]))
     for sentence in _BEGINS.split(text)[:6]:
         whole = "" if _REPORT.search(sentence) else sentence.strip()
         plain = _LEAD.sub("", whole)
