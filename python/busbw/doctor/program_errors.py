@@ -128,7 +128,8 @@ while the others still run ; restart all processes together, give each its own p
 job)
 [Pp]reempt ; the host or worker was taken away ; look at the events of the scheduler or cloud for that worker; start \
 again from the last checkpoint, on capacity that is not spot or with restarts allowed
-~FileNotFoundError|No such file or directory|(?:[Ff]ile|[Ff]older|[Dd]irector\w{1,6}|[Pp]ath|checkpoint|/\S{1,200}).{0,80}\
+~FileNotFoundError|No such file or directory|(?:[Ff]ile|[Ff]older|[Dd]irector\w{1,6}|[Pp]ath|checkpoint|\
+/\S{1,200}).{0,80}\
 does not exist|NotADirectoryError ; a file is not there on that rank's \
 host ; ls it on that host and in the container: mount or copy it to all nodes, wait for rank 0 to write it (barrier)
 ~PermissionError|Permission denied|Operation not permitted ; rights to a file or device are missing ; look at owner \

@@ -50,6 +50,7 @@ def loud(text: str) -> list[Finding]:
             "Moon rows",
             "set",
         ),
+        ("tide_process() wasn't called yet to tell", "tide_process() is not there yet", "set or start tide_process()"),
         ("Failed to raise moon: the tide is low", "raise moon failed: tide is low", "what stands behind the colon"),
     ],
 )
@@ -110,7 +111,9 @@ def test_a_watchdog_behind_an_error_does_not_tell_its_cause() -> None:
 
 
 def test_advice_to_debug_does_not_make_an_error_calm() -> None:
-    text = f"{THROWN}[rank3]: RuntimeError: One of the moons has died.To debug the error, disable tides.\n{WAITS}"
+    text = (
+        f"{THROWN}[rank3]: RuntimeError: One of the subprocesses has died.To debug the error, disable tides.\n{WAITS}"
+    )
     assert loud(text)[0].name == "python-exception"
 
 
@@ -122,14 +125,20 @@ def test_an_error_that_names_a_hub_is_no_noise_of_it() -> None:
 def test_lines_of_the_same_rank_go_on_with_an_error_and_others_do_not() -> None:
     following = Following()
     following.told("[rank3]: MoonError: two lines", 5)
-    for line in ("[rank3]: the second", "[rank4]: of another", WAITS.rstrip(), "[rank3]: the last"):
+    for line in (
+        "[rank3]: the second",
+        "[rank4]: of another",
+        "[rank3]: x ChildFailedError: x",
+        WAITS,
+        "[rank3]: the last",
+    ):
         following.go_on(line)
     assert following.kept[5].after == "\n[rank3]: the second\n[rank3]: the last"
 
 
 def test_a_check_that_names_a_library_is_the_programs_own() -> None:
     checked = "[rank1]: RuntimeError: Bitsandbytes is only supported on CUDA GPUs.\n"
-    called = "[rank1]: RuntimeError: CUDA error: the moon is only supported at night\n"
+    called = "[rank1]: RuntimeError: cuda runtime failed to rise: moons are only supported on tides\n"
     assert loud(checked)[0].name == "python-exception"
     assert loud(called)[0].name == "cuda-call-failed"
 
