@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.areas import thrown_in
 from busbw.doctor.beside import Beside, Frame
+from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
-from busbw.doctor.program_errors import BROAD, FAMILIES
+from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.scan import Scan
+from busbw.doctor.sentences import meant
 from busbw.doctor.xids import XIDS
 
 UNKNOWN = "unknown-error"
@@ -89,19 +92,32 @@ _PARTS = (
 """Parts of programs, by the files of a traceback, that tell more than the error which they got."""
 
 _ADVISES = re.compile(
-    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|install\b|upgrade\b|pass\b"
-    r"|add\b|reduce\b|provide\b|specify\b|call\b|run `|hint\b|to fix|(?:you|this) (?:can|need|should|may)\b)"
+    r"^(?:please\b|try\b|set\b|use\b|consider\b|(?:de|in)crease\b|make sure|ensure\b|check\b|(?:re)?install\b"
+    r"|(?:up|down)grade\b|pass\b"
+    r"|add\b|reduce\b|provide\b|specify\b|call\b|(?:re-?)?run \S|hint\b|to fix|(?:you|this) (?:can|need|should"
+    r"|may)\b|choose\b|enable\b"
+    r"|disable\b|drop\b|remove\b|omit\b|rebuild\b|(?:re)?start\b|switch\b|change\b|adjust\b|lower\b|raise\b|select\b|pick\b|convert\b"
+    r"|update\b|verify\b|replace\b|rename\b|delete\b|download\b|configure\b|either (?:use|set|pass|call)\b"
+    r"|supply\b|leave\b|override\b|create\b|move\b|wrap\b|load\b|save\b|increase\b|avoid\b|do not\b|keep\b)"
     r"|\b(?:please|try to|make sure|you (?:need to|should|must|can)|need to convert|can be fixed|instead of|hint:"
     r"|set (?:the )?(?:env|environment)|to (?:allow|override|disable) )\b",
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
-    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|file an issue|NCCL_DEBUG|for (?:more )?details"
-    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|https?:",
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|(?:file|open|raise|submit|create) (?:an? "
+    r")?(?:\w+ )?issue|NCCL_DEBUG|for (?:more )?details"
+    r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass"
+    r"|change|update|switch|select)\w*\W*$",
     re.IGNORECASE,
 )
+_URL = re.compile(r"(?:,? (?:at|see|from)?:? ?)?[(<]?https?://[^\s)>]{1,300}[)>]?\.?")
 _XID = re.compile(r"\bXid(?:\b[^)\n]{0,60}\): |[ :#=]{1,3})(\d{1,3})\b")
 _THROWN = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception|Failure|Invalid)\b|Assertion failed|Check failed")
+_NAME = re.compile(r"(?:^|[\s\])>|'\"(:])[A-Za-z_][\w.]{2,120}(?:Error|Exception|Failure|Invalid|NotFound)\b: ?")
+_PREFIX = re.compile(
+    r"^(?:\s{0,6}(?:\[[^\]\n]{1,60}\]|\([^)\n]{1,60}\)|<\w{1,10}>|\d[\d:.,/-]{5,30}[Z]?|[WIEF]\d{4}|(?:ERROR|FATAL|CRITICAL|error)\b"
+    r"|\w[\w.-]{0,40}\.(?:py|cc|cpp|cu|h|go|c):\d{1,6}\]?)[\s:|-]{0,4}){1,8}"
+)
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|\n")
 _HEAD = re.compile(r"^(?:\[?\w{0,12}\d*\]?:\s*)?[\w.]{0,120}(?:Error|Exception)\b: ?")
 
@@ -154,10 +170,17 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
         meaning, action = XIDS[int(number[1])]
         return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
     if family is not None:
-        title, fix = f"{title}: {family.meaning}", f"{family.cure}{'' if finding.name in _ALL else f'. Also: {fix}'}"
+        title, fix = (
+            f"{title}: {family.meaning}",
+            f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} else f'. Also: {fix}'}",
+        )
     if hint:
-        fix = f"{fix}. Its own advice: {hint}"
-    if not family and not hint:
+        fix = f"{fix}. Its own advice: {hint}" if family else f"Its own advice: {hint}. Also: {fix}"
+    area = (
+        thrown_in(frames) if finding.name in _ALL and (family is None or family not in FAMILIES or family.weak) else ""
+    )
+    title += f" (thrown in {area})" if area else ""
+    if not family and not hint and not area:
         return finding
     told = replace(finding, title=title, fix=fix)
     if finding.name == UNKNOWN and family is not None and _THROWN.search(said):
@@ -173,20 +196,40 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
     if of in OF_MACHINES:
         known += MACHINE
     if of in _ALL or of in _SOME:
-        known += [each for each in FAMILIES if of in _ALL or not each.broad]
+        known += [each for each in FAMILIES if not each.weak and (of in _ALL or not each.broad)]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
     narrow = [each for each in known if each not in BROAD]
     # An exception of several lines says in its first one little more than its kind.
-    looks = ((said, narrow), (after if thin else "", narrow), *((where, known) for where in (said, after, *texts[2:])))
-    return next((each for where, rows in looks for each in rows if each.words.search(where)), None)
+    looks = ((said, narrow), (after if thin else "", narrow), (said, known))
+    if found := _first(looks):
+        return found
+    if of in _ALL and not code_in(said) and (formed := _formed(said) or (_formed(after) if thin else None)):
+        return formed
+    weak = WEAK if of in _ALL else ()
+    return _first((*((where, known) for where in (after, *texts[2:])), (said, weak), (after, weak)))
+
+
+def _first(looks: Iterable[tuple[str, Sequence[Family]]]) -> Family | None:
+    return next((each for where, rows in looks for each in rows if where and each.words.search(where)), None)
+
+
+_ANY = re.compile("")
+
+
+def _formed(text: str) -> Family | None:
+    """What the sentence of an error says by its form; of several errors in one line the last, which the others wrap."""
+    errors = list(_NAME.finditer(text.partition("\n")[0]))
+    plain = text[errors[-1].end() :] if errors else _PREFIX.sub("", text)
+    told = meant(plain.strip())
+    return Family(_ANY, *told) if told else None
 
 
 def own_advice(text: str) -> str:
     """Up to two sentences by which an error says what to do."""
     found = list[str]()
     for each in _SENTENCE.split(text[: 2 * _LOOK]):
-        sentence = _HEAD.sub("", each.strip())
+        sentence = _URL.sub("", _HEAD.sub("", each.strip())).strip()
         if len(sentence) >= 12 and _ADVISES.search(sentence) and not _NO_ADVICE.search(sentence):
             found.append(shortened(clean(sentence.rstrip(".;:")), MAX_HINT))
     return "; ".join(dict.fromkeys(found[:2]))

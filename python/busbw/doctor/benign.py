@@ -62,7 +62,8 @@ _WORDS = (
     r"^\W{0,20}Exception ignored in",
     r"resource_tracker: There appear to be \d+ leaked",
     r"(?:Future|Deprecation|Resource|Syntax)Warning:",
-    r"wandb(?::|\.errors)|tensorboard|huggingface_hub(?!\.errors)|HTTP Request: |Retrying \(Retry\(",
+    r"wandb(?::|\.errors)|^(?!.{0,200}(?:Error|Exception): ).{0,300}(?:tensorboard|huggingface_hub(?!\.errors))"
+    r"|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
     r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",

@@ -8,11 +8,26 @@ from dataclasses import dataclass
 
 MAX_TOLD = 96
 """Lines of which it is kept; findings show the first few of each kind."""
-MAX_AFTER = 3
+MAX_AFTER = 6
 NEAR = 40
 """Lines of other ranks that may stand between a frame and its exception."""
 _MAX_TEXT = 600
 _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,80})')
+
+
+_OTHERS = re.compile(
+    r"Watchdog caught|ProcessGroup\w{2,8}\.cpp|torch/distributed/(?:elastic|run)|ChildFailedError|closing "
+    r"signal|slurmstepd"
+    r"|srun: error|NCCL (?:INFO|WARN)|\bWorkNCCL\(|\[launch\.py:|Traceback \(most recent"
+)
+"""What launchers, watchdogs and other libraries print into an error of a program."""
+_SPEAKER = re.compile(
+    r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:"
+    r"|\(\w[^)\n]{0,60}pid=\d{1,8}[^)\n]{0,60}\) ?)"
+)
+_RECORD = re.compile(
+    r"^\W{0,3}(?:\[\w{1,20}\]: ?)?\W{0,3}(?:[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:|(?:INFO|WARNING|DEBUG)\b)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,7 @@ class Following:
         self._last = 0
         self._open: Beside | None = None
         self._left = 0
+        self._speaker: str | None = None
 
     def begin(self) -> None:
         """A traceback begins: frames of another one say nothing of its exception."""
@@ -52,18 +68,46 @@ class Following:
             self._frames.append(Frame(found["file"], found["line"], found["name"]))
             self._last = number
 
-    def told(self, number: int) -> None:
+    def told(self, line: str, number: int) -> None:
         """That line tells of an error."""
         if len(self.kept) >= MAX_TOLD or number in self.kept:
             return
         near = self._frames and number - self._last <= NEAR
         self._open = self.kept[number] = Beside(tuple(self._frames) if near else ())
-        self._left = MAX_AFTER
+        self._left, self._speaker = MAX_AFTER, _speaker(line)
 
     def go_on(self, line: str) -> None:
-        """Any further line."""
-        if self._open is not None:
+        """Any further line: it belongs to the error where the same rank goes on with it, and begins nothing else."""
+        if self._open is None:
+            return
+        self._left -= 1
+        if _speaker(line) == self._speaker and not _OTHERS.search(line) and not _RECORD.search(line):
             self._open.after += f"\n{line[:_MAX_TEXT].strip()}"
-            self._left -= 1
-            if not self._left:
-                self._open = None
+        if not self._left:
+            self._open = None
+
+
+def _speaker(line: str) -> str:
+    found = _SPEAKER.match(line)
+    return found[0].strip() if found else ""
+
+
+_CLOSES = re.compile(
+    r"^(?:\W{0,3}\[\w{1,20}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:|[^\n]{0,120}[\])] )?"
+    r"(?P<name>(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{2,60})(?:: (?P<said>.{3,}))?\s*$"
+)
+"""The last line of a traceback."""
+_NO_NAME = re.compile(
+    r"(?:Error|Exception|Warning|Interrupt|Exit|Killed|Aborted|Iteration)$|^torch\.distributed|^(?:subprocess|grpc|multiprocessing|INFO|WARN"
+    r"|ERROR|DEBUG|CRITICAL|FATAL|Traceback|During|The)\b|^\w+Group$"
+)
+"""Names that signatures know, or leave out on purpose."""
+
+
+def closed_by(line: str) -> dict[str, str] | None:
+    """The exception that closes a traceback, by whatever name; None for names that signatures know."""
+    found = _CLOSES.search(line)
+    if found is None or _NO_NAME.search(found["name"]):
+        return None
+    said = (found["said"] or "").strip()
+    return {"error": found["name"], **({"said": said} if said else {})}

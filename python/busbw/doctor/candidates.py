@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from busbw.doctor import benign, life, locales, trouble
 from busbw.doctor.signature import Signature, holds
-from busbw.doctor.triggers import TriggerIndex, triggers_of
+from busbw.doctor.triggers import Needs, TriggerIndex, triggers_of
 
 WRITERS: Mapping[str, re.Pattern[str]] = {
     "perftest": re.compile(
@@ -36,6 +36,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
 """Words without which an expression cannot be found in a line."""
 _ALWAYS = frozenset(name for name, words in _WATCHED.items() if not words)
 _NAMES = tuple(_WATCHED)
+_MAX_PLANS = 20_000
 
 
 class Candidate(NamedTuple):
@@ -54,40 +55,63 @@ class Seen(NamedTuple):
     watched: frozenset[str]
 
 
+class _Plan(NamedTuple):
+    """Patterns of which a trigger stands in a line, with what else they need, and what the line is without them."""
+
+    patterns: tuple[tuple[str, int, Needs], ...]
+    nothing: Seen
+
+
 class Candidates:
     """The triggers of all patterns of the signatures, of harmless lines, and of messages in other languages."""
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
+        self._named = {each.name: each for each in signatures}
         self._owners = [(each, number) for each in signatures for number in range(len(each.patterns))]
         words = [each.triggers[number] for each, number in self._owners]
         self._benign = len(words)
         self._watched = self._benign + len(benign.TRIGGERS)
         self._foreign = self._watched + len(_WATCHED)
         self._index = TriggerIndex([*words, *benign.TRIGGERS, *_WATCHED.values(), *locales.TRIGGERS])
+        self._needs = [each.needs[number] for each, number in self._owners]
+        self._plans: dict[tuple[int, ...], _Plan] = {}
 
     def of(self, lowered: str) -> Seen:
         """What the line, which is in lower case, may be."""
+        numbers = tuple(self._index.of(lowered))
+        plan = self._plans.get(numbers)
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[numbers] = self._plan(numbers)
         found: dict[str, list[int]] = {}
-        signatures: dict[str, Signature] = {}
+        for name, number, needs in plan.patterns:
+            if not holds(needs, lowered):
+                continue
+            if name in found:
+                found[name].append(number)
+            else:
+                found[name] = [number]
+        if not found:
+            return plan.nothing
+        candidates = tuple([Candidate(self._named[name], tuple(numbers)) for name, numbers in found.items()])
+        return Seen(candidates, *plan.nothing[1:])
+
+    def _plan(self, numbers: tuple[int, ...]) -> _Plan:
+        """What lines with these triggers may be, before their other words are looked at."""
+        patterns = list[tuple[str, int, Needs]]()
         harmless, watched, foreign = list[re.Pattern[str]](), set(_ALWAYS), False
-        for each in self._index.of(lowered):
+        for each in numbers:
             if each < self._benign:
                 signature, number = self._owners[each]
-                name = signature.name
-                if not holds(signature.needs[number], lowered):
-                    continue
-                if name in found:
-                    found[name].append(number)
-                else:
-                    found[name], signatures[name] = [number], signature
+                patterns.append((signature.name, number, self._needs[each]))
             elif each < self._watched:
                 harmless.append(benign.PATTERNS[each - self._benign])
             elif each < self._foreign:
                 watched.add(_NAMES[each - self._watched])
             else:
                 foreign = True
-        candidates = tuple([Candidate(signatures[name], tuple(numbers)) for name, numbers in found.items()])
-        return Seen(candidates, tuple(harmless), foreign, frozenset(watched))
+        return _Plan(tuple(patterns), Seen((), tuple(harmless), foreign, frozenset(watched)))
 
 
 @lru_cache(maxsize=4)

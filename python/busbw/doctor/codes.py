@@ -95,8 +95,10 @@ CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_NOT_INITIALIZED; the library found no
 GPU memory free (less for the cache), and look for an earlier error of that GPU
 CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR); a kernel of the library failed: an earlier \
 fault of the GPU, or memory; CUDA_LAUNCH_BLOCKING=1 to find the first error, dmesg for Xid
-CU(?:BLAS|DNN)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH|INVALID_VALUE|BAD_PARAM); the library refuses sizes, types or \
-this GPU; use contiguous tensors of usual sizes, or a release for this GPU
+CU(?:BLAS|DNN)_STATUS_(?:NOT_SUPPORTED|ARCH_MISMATCH|INVALID_VALUE|BAD_PARAM); the library refuses these types, \
+sizes or this GPU; load one cuBLAS and cuDNN, \
+the framework's (clear LD_LIBRARY_PATH); bf16 and FP8 only on GPUs that have them; else contiguous tensors, or a \
+release for this GPU
 CUDNN_STATUS\\w*VERSION_MISMATCH; parts of cuDNN are of different versions; install one cuDNN alone, and clear \
 LD_LIBRARY_PATH
 """

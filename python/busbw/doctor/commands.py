@@ -21,7 +21,7 @@ WORDS = ("export ", "declare -x ", "mpirun", "mpiexec", "prterun", "srun", "dock
 
 def note(line: str, number: int, given: MutableMapping[str, tuple[str, int]]) -> None:
     """Keep what the line sets; the first value of each variable counts."""
-    if not any(word in line for word in WORDS):
+    if ("NCCL_" not in line and "CUDA_" not in line) or not any(word in line for word in WORDS):
         return
     found = _EXPORT.search(line[:MAX_LOOK])
     words = re.split(r"\s+|(?<=[>:])", line[: found.start()]) if found is not None else []

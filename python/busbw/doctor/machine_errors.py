@@ -86,6 +86,38 @@ Package temperature|Core temperature|PROCHOT|thermal throttl ; the processor is 
 airflow, heat sinks and inlet temperature of that host; power limits in the BIOS
 DIMM|memory (?:read|scrubbing) error|\bUE\b|\bCE\b memory ; a memory module of the host fails ; replace the DIMM \
 that EDAC or the BMC names; drain the host until then
+NVRM: .{0,90}\b(?:k?nvlink|kernel_nvlink|kern_nvlink)\w* ; NVLinks of a GPU could not be set up ; power the host off \
+and on, restart nvidia-fabricmanager of exactly the driver's version; nvidia-smi nvlink -s; reseat or replace the tray
+NVRM: .{0,90}\b_?(?:kgsp|kernel_gsp|gsp)\w* ; the GPU's system processor (GSP) did not start or does not answer ; \
+power the host off and on, driver and its firmware (/lib/firmware/nvidia) of one release; replace the GPU where it \
+stays so
+NVRM: .{0,90}\b(?:kfsp|kern_fsp|spdm|conf_?compute|ccsl|libspdm|LKCA)\w* ; the GPU's secure start or confidential \
+computing failed ; power the host off and on, VBIOS and driver of one release, the kernel's crypto modules loaded \
+(ecdsa_generic, ecdh); nvidia-smi conf-compute -f
+NVRM: .{0,90}\b(?:mem_?(?:ory)?_?(?:multicast_)?fabric|fabric_?vas|imex|gpu_?fabric)\w* ; memory over NVLink's fabric \
+(multicast, IMEX) could not be made ; nvidia-fabricmanager and nvidia-imex must run, of the driver's version; \
+nvidia-smi -q: Fabric State Completed; NCCL_NVLS_ENABLE=0 and NCCL_MNNVL_ENABLE=0 until then
+NVRM: .{0,90}\b(?:kbif|kern_?bif|kernel_bif|kbus|kern_?bus|kern_?pcie|cl_?pcie|osPci|PCIe?)\w* ; the driver cannot use \
+the GPU's PCIe link or windows (BAR) ; reseat the GPU, Above 4G Decoding in the BIOS, pci=realloc; in VMs a larger \
+MMIO window; AER errors in dmesg
+NVRM: .{0,90}\b(?:k?gmmu|kern_?gmmu|memmgr|mem_?mgr|mem_?desc|pma|phys_?mem|vaspace|gvas|gpu_?vaspace|heap)\w* ; the \
+driver could not give or map GPU memory ; end other processes of that GPU (nvidia-smi, fuser -v /dev/nvidia*), then \
+nvidia-smi -r; update the driver
+NVRM: .{0,90}\bvgpu|vmioplugin|hypervisor ; a vGPU could not be given or used ; guest and host driver of one \
+branch, the \
+licence, and nvidia-smi vgpu on the host
+NVRM: .{0,90}(?:\bPM\b|suspend|resume|power ?gat|\bD3) ; the GPU did not come back from a state of low power ; switch \
+power saving off: nvidia-persistenced, NVreg_DynamicPowerManagement=0x00; reboot
+NVRM: .{0,90}(?:conflicting kernel module|open of non-existent|None of the NVIDIA devices) ; no GPU was started: \
+another \
+module holds it, or it is not there ; lspci -k: which driver holds the GPU (nouveau, vfio-pci); unload that, then \
+modprobe nvidia; container and job must ask for GPUs that exist
+\bmmfs|\bgpfs|GPFS ; GPFS (Storage Scale) failed or was unmounted on that host ; mmgetstate -a, mmlsmount all -L and \
+mmdiag --waiters; mmstartup and mmmount on that host; look at its network to the servers
+blocked for more than|hung_task|\bnfs\d?_\w+|rpc_wait_bit ; a task of the job waits in the kernel: for NFS, \
+another file \
+system, a driver or a disk, as its stack names ; mend what its stack names: nfs_ is NFS, ll_ and ptlrpc are Lustre, \
+nvidia and uvm the GPU's driver, mlx5 the NIC; reboot where it stays so
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \
 healthy (ipmitool sdr), enough power for the rack, BMC's power cap
 """

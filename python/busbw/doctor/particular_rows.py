@@ -53,6 +53,10 @@ Incompatible versions ; Slurm's commands and daemons are of releases that do not
  use one release of Slurm on login nodes, in containers, and on compute nodes
 """,
     "slurm-resources": r"""
+placement group|required GPUs exceeds|fulfill resource request|autoscaler ; more GPUs or nodes are asked for than Ray's
+ cluster has free ;
+ ray status: nodes, GPUs and who holds them; lower the tensor and pipeline parallel sizes, join more nodes (ray start
+ --address=HEAD:6379), end other jobs
 Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers enough of
  {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
  start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
@@ -286,6 +290,10 @@ hostfile ; the hostfile is missing or cannot be read ;
  use the plugin's release for this NCCL, or unset NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN and NCCL_PROFILER_PLUGIN
 """,
     "container-start": r"""
+no runtime for|runtime handler|[Rr]untimeClass|unknown or invalid runtime ; the container runtime of that node does not
+ know the runtime that is asked for (nvidia) ;
+ nvidia-ctk runtime configure --runtime=containerd (or docker) and restart it; the GPU operator's toolkit pod must run
+ there; kubectl get runtimeclass
 FailedCreatePodSandBox|setup network|\bCNI\b|multus ; the pod's network cannot be set up (CNI, Multus, SR-IOV) ;
  kubectl describe pod names the plugin: restart its pod on that node, and free devices of ended pods. The
  NetworkAttachmentDefinition and the SR-IOV resource (VF) that it names must exist, and the pod must ask for them
@@ -326,5 +334,59 @@ FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
  run with num_workers=0 to see its error; mostly /dev/shm is too small or the host's memory is full (dmesg)
 EngineDead|[Ee]ngine core ; the server's engine process died ;
  read the engine's own traceback, which stands before this line (EngineCore pid=...)
+""",
+    "job-cancelled": r"""
+Evict.{0,200}(?:ephemeral|local storage|disk) ; the node evicted the pod: it used more disk than it may, or the node's
+ disk was full ;
+ request ephemeral-storage in the pod, put checkpoints, caches (HF_HOME, TMPDIR) and logs on a volume; free the node's
+ disk
+Evict.{0,200}memory ; the node evicted the pod: the node's memory ran out ;
+ raise the pod's memory request and limit to what it uses, fewer data loader workers; no other pods on that node
+Evict.{0,200}(?:taint|NoExecute|unreachable|not-ready) ; the node was taken out of use (taint), and the pod with it ;
+ kubectl describe node: why it is tainted or not ready; start again on other nodes, from the last checkpoint
+(?i:preempt) ; a job of higher priority took the nodes ;
+ start again from the last checkpoint (--requeue), in a partition, QOS or priority class that is not preempted
+TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ;
+ the job's time limit was reached ;
+ ask for more time (--time, -l walltime, activeDeadlineSeconds), write checkpoints before it and go on in the next job
+KeyboardInterrupt|SIGINT|SIGHUP|signal: ?[12]\b|Signal 1 ; somebody or a closed terminal interrupted the job ;
+ start it by sbatch, or under tmux, screen or nohup; where nobody did, the login node or scheduler ended it
+""",
+    "file-system": r"""
+StreamWriter failed|inline_container.{0,80}(?:writing|write) ; a checkpoint could not be written: the disk or quota is
+ full, or the storage did not take it ;
+ df -h and quota -s of that folder; free space or write elsewhere; mend the mount where it has space. The file is
+ broken: use the checkpoint before
+""",
+    "shm-full": r"""
+(?i:data ?loader) ; /dev/shm has no room for the batches of the data loader's workers ;
+ start the container with --shm-size=16g or more or --ipc=host (Kubernetes: an emptyDir of medium Memory at /dev/shm);
+ fewer workers, or torch.multiprocessing.set_sharing_strategy("file_system")
+""",
+    "gpu-too-new": r"""
+ptxas|PTXAS|gpu-name|Triton|triton ; Triton's assembler (ptxas) does not know this GPU ;
+ TRITON_PTXAS_PATH=/usr/local/cuda/bin/ptxas of a CUDA toolkit that knows the GPU, or a newer Triton and PyTorch; empty
+ ~/.triton/cache
+""",
+    "illegal-access": r"""
+device-side assert|Assertion .{2,120} failed ; a kernel's own check failed (device-side assert): mostly an index outside
+ of its table ;
+ compare the largest token id with the vocabulary (resize_token_embeddings) and labels with the number of classes; run
+ once with CUDA_LAUNCH_BLOCKING=1, or on the CPU, to see the line
+misaligned address ; a kernel used an address that is not aligned ;
+ pass contiguous tensors that start at multiples of 16 bytes; run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to
+ find the kernel, and update the extension it is of
+unspecified launch failure ; a kernel failed while it ran: mostly an access outside of its memory ;
+ run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; look for an Xid of that GPU in dmesg; update
+ the extension that the kernel is of
+""",
+    "build-failed": r"""
+Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
+ install python3-dev (python3.12-dev, python3-devel) of that Python in the image of all nodes; until then
+ TORCH_COMPILE_DISABLE=1 or --enforce-eager
+""",
+    "rank-count": r"""
+(?i:batch.{0,120}(?:world|gradient|micro)|train_batch_size) ; sizes of batches do not fit the number of ranks ;
+ global batch = micro batch * gradient accumulation * data parallel ranks; correct one of the three in the config
 """,
 }

@@ -67,12 +67,20 @@ experts); synced_gpus=True in generate(); stage 2 to tell
 not been issued for this bucket|params have grad available ; some parameters got no gradient in that step, so that \
 their bucket was never reduced ; let all ranks use the same modules, freeze unused ones, or switch overlap of \
 gradient reduction off (--no-overlap-grad-reduce)
+async_io|libaio ; the part of DeepSpeed that reads disks (async_io) could not be built: libaio is missing ; install \
+libaio-dev (libaio-devel) in the image of all nodes, then DS_BUILD_AIO=1 or let it build anew; or offload to cpu
+[Aa]rray has been deleted|deleted or donated|donated buffer ; an array is used whose memory was given away \
+(donated) or \
+freed ; use what the jitted call returned in its place, copy it first, or leave it out of donate_argnums
+ZeroDivisionError|division by zero ; something is divided by a count that is zero on that rank: no samples, tokens or \
+steps ; print the divisor at the last frame of your own code; give each rank at least one sample (drop_last, fewer \
+ranks or workers), guard sums over empty batches
 CUDAMismatchException|does not match the version torch was compiled with|CUDA_HOME .{0,30}not set|[Nn]inja is \
 required|nvcc.{0,20}(?:not found|No such)|[Uu]nable to JIT load|Error (?:building|compiling) ext|Unable to \
 (?:compile|find nvcc)|'?DeepSpeedCPUAdam'? object has no|error building extension ; an extension for the GPU could \
 not be compiled for this PyTorch ; install the CUDA toolkit of torch.version.cuda, set CUDA_HOME to it, pip install \
 ninja; or prebuild (DS_BUILD_OPS=1); DS_SKIP_CUDA_CHECK=1 where only the minor version differs
-~cannot import name|has no attribute|unexpected keyword argument|required positional argument|got multiple values \
+~~cannot import name|has no attribute|unexpected keyword argument|required positional argument|got multiple values \
 for ; versions of packages do not fit each other ; pip list on that rank; install the versions that the program was \
 written for, the same on all nodes; remove a second copy that shadows it (PYTHONPATH, ~/.local)
 ~No module named ; a Python package is missing in that rank's environment ; pip install it in the environment or \
@@ -120,7 +128,9 @@ while the others still run ; restart all processes together, give each its own p
 job)
 [Pp]reempt ; the host or worker was taken away ; look at the events of the scheduler or cloud for that worker; start \
 again from the last checkpoint, on capacity that is not spot or with restarts allowed
-~FileNotFoundError|No such file or directory|does not exist|NotADirectoryError ; a file is not there on that rank's \
+~FileNotFoundError|No such file or directory|(?:[Ff]ile|[Ff]older|[Dd]irector\w{1,6}|[Pp]ath|checkpoint|\
+/\S{1,200}).{0,80}\
+does not exist|NotADirectoryError ; a file is not there on that rank's \
 host ; ls it on that host and in the container: mount or copy it to all nodes, wait for rank 0 to write it (barrier)
 ~PermissionError|Permission denied|Operation not permitted ; rights to a file or device are missing ; look at owner \
 and mode of what is named (id, ls -l), in the container too; another folder for caches (HF_HOME, TRITON_CACHE_DIR)
@@ -145,9 +155,9 @@ torch.compile failed ; TORCH_COMPILE_DISABLE=1 (or --enforce-eager) to go on; cl
 index out of range in self|srcIndex < srcSelect|t >= 0 && t < n_classes|index out of bounds ; an index lies beyond \
 its table: a token or label outside of the vocabulary or classes ; compare the largest token id with the vocabulary \
 size (resize_token_embeddings), labels with the number of classes
-~list index out of range|IndexError|KeyError ; data or config does not hold what is read ; print the keys and \
+~~list index out of range|IndexError|KeyError ; data or config does not hold what is read ; print the keys and \
 lengths at the last frame of your own code on that rank; a sample or column may be missing there
-~negative dimension|overflow|too large to be represented ; a number became too large or negative ; smaller sequences \
+~~negative dimension|overflow|too large to be represented ; a number became too large or negative ; smaller sequences \
 and batches; look at the sizes that are passed on that rank
 peer access is not supported ; these GPUs cannot access each other's memory ; switch the custom all-reduce off \
 (--disable-custom-all-reduce, use_custom_all_reduce disable), NCCL_P2P_DISABLE=1; look at ACS and IOMMU
@@ -168,7 +178,7 @@ an Ampere GPU or newer
 ~Disk quota|No space left ; a disk or quota is full ; df -h and quota on that host; free space or write elsewhere
 Horovod job failed|minimum? .{0,20}slots|Current available slots ; too few hosts or slots came up ; see that every \
 host of the discovery script or hostfile answers ssh and has its slots; raise --elastic-timeout
-~requires .{0,40}(?:version|>=|==|install)|is required but|please install|pip install ; a package is missing or too \
+~~requires .{0,40}(?:version|>=|==|install)|is required but|please install|pip install ; a package is missing or too \
 old ; install the version that is named, in the environment of all nodes
 401\b|[Uu]nauthori[sz]ed|authentication required|pull access denied|requested access .{0,20}denied ; the registry \
 refuses this user ; log in to the registry on that node: ~/.config/enroot/.credentials, docker login, imagePullSecrets
@@ -176,7 +186,7 @@ manifest (?:unknown|for)|name unknown|\b404\b|[Nn]ot [Ff]ound.{0,20}manifest|Inv
 that name and tag ; correct it (enroot: REGISTRY#IMAGE:TAG, a file as ./IMAGE.sqsh), or push it for this processor
 \b429\b|toomanyrequests|[Rr]ate limit ; the registry allows no more downloads for now ; log in, keep a mirror, or \
 import the image once to a file (enroot import) that all nodes read
-failed to execute: |exec: "|exec format error|entrypoint ; the image lacks the program or entrypoint that is \
+failed to execute: |exec: "|exec format error|entrypoint(?!s) ; the image lacks the program or entrypoint that is \
 started, or is for another processor ; docker run --rm IMAGE ls -l of it; --no-container-entrypoint; an image of \
 this processor
 /run/(?:enroot|pyxis)|ENROOT_\w+_PATH|couldn't mkdir|mkdir: cannot create ; the runtime's own folder cannot be made \
@@ -253,27 +263,28 @@ must be called before|should be called before|before any \w+ (?:computation|call
 ; make that call first in each process, before anything touches the GPU, once
 access to \S{1,40}\.safetensors|[Ff]ailed to deserialize|plan file is not compatible|engine plan|serialized with ; \
 the file was built by another version, or for another GPU ; build it again with the version and on the GPU that run it
-~unrecognized arguments|invalid choice|following arguments are required|No such option ; a command line has an \
+~~unrecognized arguments|invalid choice|following arguments are required|No such option ; a command line has an \
 option that this version does not know ; correct the option; --help shows those of the installed version
-~Timed? ?out|TimeoutError ; something did not answer in time ; look at what it waits for: that process's own log, \
+~~Timed? ?out|TimeoutError ; something did not answer in time ; look at what it waits for: that process's own log, \
 then py-spy dump --pid PID there
-~NotImplementedError|not implemented ; this combination is not implemented in the installed version ; another \
+~~NotImplementedError|not implemented ; this combination is not implemented in the installed version ; another \
 setting, or a newer version of the program that is named in the last frame
-~AssertionError|assert ; a check of the program refuses its settings or data ; read the condition at the last frame \
+~~AssertionError|assert ; a check of the program refuses its settings or data ; read the condition at the last frame \
 of the traceback: it names the setting or size that is refused
-~not supported|[Uu]nsupported|(?:does|do)(?: not|n't) support|only supports? ; what is asked for is not supported \
+~~not supported|[Uu]nsupported|(?:does|do)(?: not|n't) support|only supports? ; what is asked for is not supported \
 here ; another setting, backend or type of numbers, a newer version, or another GPU: the sentence names which
-~[Ff]ailed to (?:load|open|read|parse|decode)|corrupt|truncated|malformed ; a file cannot be read ; look at what is \
+~~[Ff]ailed to (?:load|open|read|parse|decode)|corrupt|truncated|malformed ; a file cannot be read ; look at what is \
 named on that host: size, checksum, rights; copy it again
-~checkpoint ; a checkpoint was not written or read ; look at the path that is named on that rank: free space, \
+~~checkpoint ; a checkpoint was not written or read ; look at the path that is named on that rank: free space, \
 rights, the same folder on all nodes; use the checkpoint before
-~argument|option|flag ; a setting is refused ; correct the option that is named; --help of the installed version \
+~~argument|option|flag ; a setting is refused ; correct the option that is named; --help of the installed version \
 shows which there are
-~must be|should be|[Ee]xpected|but got|out of range|cannot be|[Ii]nvalid|not allowed|[Uu]nknown|not equal|mismatch ; \
+~~must be|should be|[Ee]xpected|but got|out of range|cannot be|[Ii]nvalid|not allowed|[Uu]nknown|not equal|mismatch ; \
 a setting, size or value is refused ; correct what the sentence names, on all ranks alike: compare the config with \
 that of a run that worked
-~TypeError|AttributeError ; a call does not fit the installed version, or got None ; compare the package's version \
+~~TypeError|AttributeError ; a call does not fit the installed version, or got None ; compare the package's version \
 on all nodes; print what is passed at the last frame of your own code
 """
 FAMILIES: tuple[Family, ...] = tuple(read(_ROWS))
 BROAD = frozenset(each for each in FAMILIES if each.broad)
+WEAK = tuple(each for each in FAMILIES if each.weak)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.doctor import benign, commands, life, locales
-from busbw.doctor.beside import Beside, Following
+from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
@@ -48,13 +48,24 @@ class Hit:
     who: dict[str, None] = field(default_factory=dict)
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
 
+    def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
+        """Found once more, in that line."""
+        self.count += 1
+        self.last = number
+        if len(self.lines) < MAX_EVIDENCE:
+            self.lines.append((number, line.strip()))
+        if groups and len(self.groups) < MAX_GROUPS:
+            self.groups[tuple(groups.items())] = None
+        if len(self.who) < MAX_WHO and (who := speaker(line)):
+            self.who[who] = None
+
 
 _LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 """A line of a traceback before its last, which names the exception."""
 _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
-_SOURCE = re.compile(r"(?:^|[\]:)]) {4,40}\S")
+_SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
 _NO_SENTENCE = re.compile(
     r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
@@ -252,7 +263,16 @@ class Scanning:
         within = self.frame > 0
         if within:
             self.frame = number if _FRAME.search(line) else 0
+            if not self.frame and self.hit != number:
+                self._named_otherwise(line, number)
         return within
+
+    def _named_otherwise(self, line: str, number: int) -> None:
+        """What closes a traceback is an exception, whatever its name: most are told by a name that ends in Error."""
+        if (groups := closed_by(line)) is not None:
+            self.hits.setdefault("python-exception", Hit()).add(line, number, groups)
+            self.hit = number
+            self.following.told(line, number)
 
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Candidate, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""
@@ -274,7 +294,7 @@ class Scanning:
             self.alive = number
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
-            self.following.told(number)
+            self.following.told(line, number)
         elif known:
             self._trouble(line, number, words)
             if new and "NCCL INFO " in line and key in self.shapes:
@@ -284,7 +304,7 @@ class Scanning:
     def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> None:
         """Keep a line of which no signature speaks, where it may be of trouble."""
         if self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0):
-            self.following.told(number)
+            self.following.told(line, number)
 
     def _last_error(self, said: str, line: str, number: int) -> None:
         """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
@@ -359,15 +379,7 @@ def _look(
         if groups is None:
             continue
         found = True
-        hit = hits.setdefault(each.name, Hit())
-        hit.count += 1
-        hit.last = number
-        if len(hit.lines) < MAX_EVIDENCE:
-            hit.lines.append((number, line.strip()))
-        if groups and len(hit.groups) < MAX_GROUPS:
-            hit.groups[tuple(groups.items())] = None
-        if len(hit.who) < MAX_WHO and (who := speaker(line)):
-            hit.who[who] = None
+        hits.setdefault(each.name, Hit()).add(line, number, groups)
     return found
 
 

@@ -11,6 +11,7 @@ from busbw.base.text import clean
 from busbw.doctor.codes import code_in
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.scan import Scan, speaker
+from busbw.doctor.sentences import meant
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.trouble import is_said_error
@@ -288,6 +289,15 @@ def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
 
 _OF_LIBRARIES = frozenset({"nccl-error", "cuda-call-failed", "gloo-error"})
 _REFUSED = re.compile(r"\b(?:Type|Value|Key|Attribute|Assertion|Index|Name|NotImplemented|Import)Error: ")
+_CHECKED_BY = re.compile(r"\b(?:RuntimeError|Environment\w*|[A-Z]\w{1,40}(?:ConfigurationException|ConfigError)): ")
+_LIBRARY_SAYS = re.compile(
+    r"\b(?:cuda|nccl|gloo|cublas|cudnn|driver)\w{0,20}[ :]{0,3}(?:runtime |driver )?(?:error|failure|failed"
+    r"|returned)|[A-Z]{2,9}_(?:ERROR|STATUS)_"
+    r"|cudaError|nccl\w*Error|NCCL WARN|unhandled|initiali|out of memory|\.(?:cc|cpp|cu|h):\d|capab"
+    r"|(?-i:\bcu[A-Z]\w+\b)|P2P|peer",
+    re.IGNORECASE,
+)
+"""By which a library itself tells of an error, and not a program of a setting."""
 _NAMED_RANK = re.compile(r"\brank\W{1,3}(\d{1,7})\b", re.IGNORECASE)
 
 
@@ -316,7 +326,7 @@ def _first_unknown(text: str, evidence: Evidence) -> Finding:
 
 
 _THROWN = re.compile(
-    r"(?:^|[\s.\]])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE
+    r"(?:^|[\s.\]>:|)])[A-Z]\w{0,60}(?:Error|Exception)\b: .{3}|\b(?:panic|fatal(?: error)?)\b: ", re.IGNORECASE
 )
 """What ends a program: of less than that nobody knows whether it is why others wait."""
 
@@ -342,8 +352,13 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
 def topic(text: str) -> str | None:
     """The signature whose part of the system the line names; None where it names none."""
     name = next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
-    # Python refuses what a program passes, before any library does.
-    return "python-exception" if name in _OF_LIBRARIES and _REFUSED.search(text[:MAX_LOOK]) else name
+    # Python refuses what a program passes, before any library does; a check that only names a library is the program's.
+    if name in _OF_LIBRARIES and _REFUSED.search(text[:MAX_LOOK]):
+        return "python-exception"
+    found = _CHECKED_BY.search(text[:MAX_LOOK]) if name in _OF_LIBRARIES else None
+    if found is not None and not _LIBRARY_SAYS.search(text) and meant(text[found.end() :]):
+        return "python-exception"
+    return name
 
 
 _OF_MPI = "MPI says: "

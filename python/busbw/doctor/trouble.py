@@ -22,14 +22,17 @@ _ERROR = re.compile(
     r"|[a-z](?:Error|Exception|Failure)(?:_\w{1,60})?\b",
     re.IGNORECASE,
 )
-_CODE = r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
+_CODE = (
+    r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
+    r"|^\s*(?:raise [A-Z]\w{0,60}(?:Error|Exception)?\(|except [A-Z(]|(?:async )?def \w{1,60}\(|return \w)"
+)
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
-    r"|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])W\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
     re.IGNORECASE,
 )
 ODD_WORDS = (
@@ -83,7 +86,8 @@ _CALM = re.compile(
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"
     r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|not using|will be|were not set)\b"
-    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|https?://\S+$|^\s*(?:File \"|at \w|#\s)",
+    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|(?:^|\s)@ +0x[0-9a-f]|https?://\S+$|^\s*(?:File "
+    r"\"|at \w|#\s)",
     re.IGNORECASE,
 )
 RULE = "-" * 60
@@ -134,6 +138,8 @@ def is_cut_warning(line: str) -> bool:
 
 
 CALM_WORDS = ("warning", "debug")
+_THROWN = re.compile(r"(?:^|[\s.\]>:|)])[A-Z]\w{0,60}(?:Error|Exception): \S")
+"""What a program ends with, though its advice speaks of debugging."""
 
 
 def _words_in(line: str) -> set[str]:
@@ -165,7 +171,9 @@ class Trouble:
         if len(self.strange) >= MAX_STRANGE:
             return False
         words = _words_in(line) if words is None else words
-        if "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker:
+        calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
+        thrown = calm and _THROWN.search(line) is not None
+        if calm and not thrown:
             return False  # both expressions of what tells of no error hold these words
         if "NCCL WARN" in line or (
             (
@@ -175,7 +183,7 @@ class Trouble:
                     and LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
                 )
             )
-            and not _NO_ERROR.search(line)
+            and (thrown or not _NO_ERROR.search(line))
         ):
             self.strange.append((number, line.strip()))
             return True

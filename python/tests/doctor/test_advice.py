@@ -100,11 +100,11 @@ def test_an_exception_of_another_rank_is_why_a_rank_lost_it(rank: int, first: st
 def test_frames_of_another_traceback_say_nothing() -> None:
     following = Following()
     following.frame('File "/a.py", line 1, in f', 1)
-    following.told(90)
-    following.told(2)
+    following.told("KeyError: 1", 90)
+    following.told("KeyError: 1", 2)
     assert following.kept[90].frames == () and following.kept[2].frames[0].name == "f"
     following.begin()
-    following.told(3)
+    following.told("KeyError: 1", 3)
     assert following.kept[3].frames == ()
 
 

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"requires use of the NVIDIA open kernel modules",
         r"NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",
         r"\bNo devices (?:were )?found\b",
+        r"NVRM: (?:None of the NVIDIA devices were|Try unloading the conflicting|open of non-existent GPU)",
         r"PCI I/O region assigned to your NVIDIA device is invalid",
         r"rm_init_adapter failed",
         r"NVRM: BAR\d is 0M",
