@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
+from busbw.doctor.acts import with_act
 from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
@@ -96,7 +97,9 @@ def _precede(findings: list[Finding]) -> bool:
 def _told(finding: Finding) -> Finding:
     """The finding in the words of what its evidence names, or with what a code in it means."""
     told = with_particular(finding)
-    return with_code(finding) if told is finding else told
+    if told is not finding:
+        return told
+    return with_act(finding, with_code(finding))
 
 
 def _without_doubles(findings: list[Finding]) -> list[Finding]:

@@ -161,7 +161,7 @@ _WAITING = frozenset({"init-incomplete"})
 """These say that ranks wait: what ended a program before is why."""
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
 """These say that something ended, and nothing of why."""
-_ENDS = _EMPTY - {"job-cancelled"}
+_ENDS = _EMPTY - {"job-cancelled"} | {"rank-ended"}
 """Beside these the first error is told too, whatever its words: it is nearer to the cause than they are."""
 
 
@@ -321,6 +321,10 @@ _THROWN = re.compile(
 """What ends a program: of less than that nobody knows whether it is why others wait."""
 
 
+_OF_LIBRARY = re.compile(r"libfabric:\S{0,120}<warn>|\bUC[XC] +(?:ERROR|FATAL)|\bTL_\w{2,8} +ERROR")
+"""Who moves the bytes says that something is wrong: beside ends of which nobody tells why, that is nearest."""
+
+
 def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding]:
     """What ended a program before others said that they wait for it, or lost it."""
     for scan in scans:
@@ -334,6 +338,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
             known = name is not None and name != "connection-timeout"
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             if name and known and thrown and SIGNATURES[name].stage <= Stage.CRASH:
+                yield _finding(name, text, seen)
+            elif name and known and _OF_LIBRARY.search(text[:MAX_LOOK]):
                 yield _finding(name, text, seen)
             elif (thrown or is_said_error(text[:MAX_LOOK]) or code_in(text)) and not _waits(text):
                 yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)
