@@ -52,8 +52,9 @@ knows them ; scontrol show job and scontrol show node of what is named; leave th
 slurmd there
 """
 NETWORK = r"""
-power of (?:2|two)|\bmust (?:be (?:\d|a|an|in|of|set|at|less|greater|positive|between|one|smaller|larger|>|<)|not exceed)|\
-out of range|too (?:big|large|long|small|short|low|high)\b|greater than the maximum|exceeds? the (?:max|limit)|\
+power of (?:2|two)|\bmust (?:be (?:\d|a|an|in|of|set|at|less|greater|positive|between|one|smaller|larger|>|<)|not \
+exceed)|\
+out of range|too (?:big|large|long|small|short|low|high)\b|greater than (?:the )?max|exceeds? the (?:max|limit)|\
 [Ii]nvalid (?:value|alignment|environment|configuration|config|setting)|environment variable|parsing (?:error|param|\
 value|env)|[Uu]nrecogni[sz]ed|malformed ; a setting or size is refused ; correct or unset the variable that the \
 sentence speaks of (env | grep -E 'NCCL_|UCX_|UCC_|FI_|OMPI_|NVSHMEM_'), the same on all ranks; names and limits \
@@ -62,6 +63,10 @@ differ between releases
 descriptors?|config\w*|names?|stats|elements?|entr\w+|info)\b|malloc|calloc|strdup|ENOMEM ; memory of the host ran out \
 ; free memory of the host (free -g, the container's and Slurm's limit, dmesg for the OOM killer), ulimit -v; fewer \
 ranks or transfers on a node
+\bVNIs?\b|SLINGSHOT_|\bLNI\b|auth_key|svc_id|\bcxi service ; the job has no right to the NIC of the fabric (VNI, \
+service) ; start it by the scheduler's own launcher with the fabric's plugin (SwitchType=switch/hpe_slingshot, srun \
+--network=...), pass SLINGSHOT_VNIS and /dev/cxi* into the container, or FI_CXI_DEFAULT_VNI; one process fewer on a \
+node tells whether its NIC is full
 [Ff]ork\b|fork_init ; the process forks while it uses RDMA ; RDMAV_FORK_SAFE=1 and FI_EFA_FORK_SAFE=1 (or a kernel \
 from 5.12 on), data loaders by spawn instead of fork
 \b[Nn][Vv][Ll][Ss]\b|[Mm]ulti-?cast|\bmcast|mcg|MCAST ; multicast could not be set up (NVLS between GPUs, or groups \
@@ -91,10 +96,18 @@ xpmem|knem|\b[Cc][Mm][Aa]\b|process_vm|smsc|vader|\bSM[23]?\b|posix shm|sysv|\bs
 ?[Mm]emory|mmap|\bsegment|memfd|/dev/shm|\bipc\b|\bIPC\b ; processes of one host cannot share memory ; give the \
 ranks of a host one IPC and pid namespace and user (--ipc=host --pid=host), /dev/shm at least 1 GiB; leave what is \
 named out: NCCL_SHM_DISABLE=1, UCX_TLS=^posix,sysv,xpmem,cma, --mca btl_sm_use_xpmem 0, FI_SHM_DISABLE_CMA=1
+topolog|hwloc|\bPCIe?\b|\bpci\b|\bNUMA|\bnuma|group NICs|link speed|\blink_?width|affinity|\bsocket id|local_?rank|\
+\bnode ?map|\bringid|ring ID|distance ; the picture of GPUs, NICs and processors could not be made ; let the \
+container see /sys and all devices of the host, use the provider's topology file (NCCL_TOPO_FILE), one release of the \
+plugin for this machine type
 \bcu[A-Z]\w+|\b[Cc][Uu][Dd][Aa]\w*|\bhip[A-Z]?\w*|\bHIP\b|\bnvml|\bNVML|\bROCm?\w*|\brocr?\w*|\bhsa_\w+|\bze[A-Z]\w+|\
-\bGPUs?\b|\bgpu\b|\bHMEM\b|hmem|\bstream\b|\bkernel launch|\bnvrtc|Neuron|neuron|synapse ; a call of the GPU's \
+\bGPUs?\b|\bgpu\b|\b[Hh][Mm][Ee][Mm]_?|\bstream\b|\bkernel launch|\bnvrtc|Neuron|neuron|synapse ; a call of the GPU's \
 library failed ; choose the rank's own GPU before the start (cudaSetDevice(LOCAL_RANK)), look at nvidia-smi and dmesg \
 for Xid, use a driver as new as the CUDA of the library; an earlier error of a kernel shows up here too
+\b(?:ibv_(?:create|alloc|modify)|mlx5dv_|rdma_create|doca_)\w*|\b(?:devx|DEVX)\b|obj_create ; objects of the NIC \
+(queue pairs, completion queues, endpoints) could not be made or used ; ulimit -l unlimited; fewer processes and \
+connections for each NIC (ibv_devinfo -v tells the maxima); rdma-core, driver and firmware of one release; all RDMA \
+devices in the container
 ~(?:wc|CQE?|cq|[Cc]ompletion)\w* .{0,40}(?:error|status|fail|err)|[Cc]ompleted with (?:error|status)|\bsyndrome|\
 vendor_?err|transport retry|RNR|flushed|\b[Ff]ailed to process completion|error completion|error(?:ed)? (?:entry|on) \
 ?(?:from )?(?:cq|CQ)|fi_cq_read(?:err)?|CQ (?:error|poll)|poll\w* (?:cq|CQ|failed)|cq_event|prov_errno|\b(?:tx|rx|\
@@ -115,12 +128,9 @@ interface|iface|netdev)s?\b|ibv_(?:open|get|query)_\w+|device (?:open|list|attr)
 its port or its address cannot be used as asked ; ibv_devinfo, fi_info or ucx_info -d in the same container: the \
 device must be listed and its port active; give the container /dev/infiniband; name devices that every host has \
 (NCCL_IB_HCA, UCX_NET_DEVICES, FI_PROVIDER), GID index of RoCE v2
-topolog|hwloc|\bPCIe?\b|\bpci\b|\bNUMA|\bnuma|group NICs|link speed|\blink_?width|affinity|\bsocket id|local_?rank|\
-\bnode ?map|\bringid|ring ID|distance ; the picture of GPUs, NICs and processors could not be made ; let the \
-container see /sys and all devices of the host, use the provider's topology file (NCCL_TOPO_FILE), one release of the \
-plugin for this machine type
 (?:create|alloc\w*|init\w*|open|bind|enable|modify|creat\w+|setup|set up|make|new)\b.{0,40}\b(?:QPs?|CQs?|SRQ|XRC|\
-AVs?|AH|EQ|PD|EPs?|[Ee]ndpoints?|domains?|[Cc]ontexts?|[Ww]orkers?|completion (?:queue|channel)|queue pair|event \
+AVs?|AH|EQ|PD|EPs?|[Ee]ndpoints?|(?<!unix )domains?|[Cc]ontexts?|[Ww]orkers?|completion (?:queue|channel)|queue pair|\
+event \
 (?:queue|channel)|counters?|channel|address vector|DCI|DCT|dci|dct|UAR|BlueFlame|doorbell|CMDQ|LNI|TGQ|TXQ|PTE?|\
 srq|qp|cq|ah|pd|av|ep|eq)\b|ibv_(?:create|alloc|modify)_\w+|\bmlx5dv_\w+|rdma_create_qp|devx|DEVX|\bQPs?\b|\bqp\b|\
 \bCQs?\b|\bSRQ\b|\bAVs?\b ; objects of the NIC (queue pairs, completion queues, endpoints) could not be made or used \

@@ -27,8 +27,8 @@ WHO = {
 """Findings that tell who failed, by a name of it that says nothing of why."""
 _ROWS = {name: _SLURM if name == "slurm-error" else _NETWORK for name in WHO}
 _HEAD = re.compile(
-    r"^.*?(?:NCCL WARN (?:NET/OFI )?|<warn> ?|UC[XC] +(?:ERROR|FATAL|WARN) +|\bTL_\w{2,8} +ERROR +|non-zero status: \d+:? ?"
-    r"|\b(?:srun|sbatch|salloc|slurm\w*): (?:error|fatal): |\b(?:ERROR|FATAL|WARN)\W{1,3})"
+    r"^.*?(?:NCCL WARN (?:NET/OFI )?|<warn> ?|UC[XC] +(?:ERROR|FATAL|WARN) +|\bTL_\w{2,8} +ERROR +"
+    r"|non-zero status: \d+:? ?|\b(?:srun|sbatch|salloc|slurm\w*): (?:error|fatal): |\b(?:ERROR|FATAL|WARN)\W{1,3})"
 )
 
 
@@ -53,9 +53,10 @@ def with_act(finding: Finding, coded: Finding) -> Finding:
         if act is None:
             continue
         title = f"{who}: {act.meaning}{how} ({shortened(said, MAX_WORDS)})"
+        broad = act.broad or finding.name == "mpi-other"
         if how:
             # The cure of the code stands first: it is of how it failed, the act's of what.
             return replace(finding, title=title, fix=coded.fix.replace(f"Also: {finding.fix}", f"Also: {act.cure}"))
-        return replace(finding, title=title, fix=f"{act.cure}. Also: {finding.fix}" if act.broad else act.cure)
+        return replace(finding, title=title, fix=f"{act.cure}. Also: {finding.fix}" if broad else act.cure)
     said = sentence(finding.evidence[0].fact)
     return coded if how or not said else replace(coded, title=f"{who} reports: {shortened(said, MAX_WORDS)}")

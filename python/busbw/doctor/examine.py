@@ -21,6 +21,7 @@ from busbw.doctor.findings import (
     suspect_setting,
 )
 from busbw.doctor.particulars import with_particular
+from busbw.doctor.places import with_place
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -36,7 +37,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found.append(guess)
     found = _without_doubles(found)
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
-    found = told_once(_with_causes(found))
+    found = told_once(_with_causes(list(map(with_place, found))))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

@@ -19,7 +19,7 @@ MAX_TITLE = 160
 MAX_LOOK = 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
-    r"|(?<!NCCL)(?:^|[^\w<])(?:WARN|INFO)\W",
+    r"|(?<!NCCL)(?:^|[^\w<])(?:(?-i:WARN|INFO)\W|(?:warn|info)(?:[\]:|]|ing\b))",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
@@ -114,6 +114,7 @@ _TOPICS = tuple(
             r"|\bcoll_\w+\.c\b|\bjsm\b|\bjsrun\b",
             "mpi-other",
         ),
+        (r"^\W{0,2}\[[\w.-]{1,60}:\d{4,7}\] (?!NCCL )", "mpi-other"),
         (r"connection refused", "connection-refused"),
         (r"no route to host|network is unreachable", "no-route"),
         (r"nccl", "nccl-error"),
@@ -136,6 +137,11 @@ _TOPICS = tuple(
         (r"^\W*(?:\[?\w*\]?:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception)\b", "python-exception"),
     )
 )  # fmt: skip
+
+
+def is_dull(text: str) -> bool:
+    """Whether a line with a word of an error tells of none."""
+    return _DULL.search(text) is not None
 
 
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
@@ -337,9 +343,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
             # That something timed out, alone, is what others say of it too.
             known = name is not None and name != "connection-timeout"
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
-            if name and known and thrown and SIGNATURES[name].stage <= Stage.CRASH:
-                yield _finding(name, text, seen)
-            elif name and known and _OF_LIBRARY.search(text[:MAX_LOOK]):
+            ended = thrown and known and SIGNATURES[str(name)].stage <= Stage.CRASH
+            if name and known and (ended or _OF_LIBRARY.search(text[:MAX_LOOK])):
                 yield _finding(name, text, seen)
             elif (thrown or is_said_error(text[:MAX_LOOK]) or code_in(text)) and not _waits(text):
                 yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="a network card or its driver stands still and is reset: packets of that time are lost",
     patterns=(
         r"NETDEV WATCHDOG",
+        r"\bmlx5_core\b.{0,80}\b[A-Z]{3,}_\w{2,30}\(0x\w+\) (?:timeout|canceled|No done completion)",
         r"transmit queue \d+ timed out|\bTX timeout (?:detected|on queue)",
         r"\bena\b.{0,80}(?:Keep alive watchdog|Trigger reset|device has crashed|missing Tx completions)",
         r"\b(?:gve|idpf|ice|irdma|i40e|ixgbe|bnxt_(?:en|re)|virtio_net|mana|nfp|qede?|qedr|hv_netvsc|cxgb4|iw_cxgb4|ionic\w*"
@@ -21,6 +22,6 @@ SIGNATURE = Signature(
     confirm="`dmesg | grep -i -e watchdog -e reset`; ethtool -S INTERFACE before and after a run",
     cure="update the driver and firmware of that card; in a cloud replace the instance; leave the host out until then",
     source="the Linux kernel: net/sched/sch_generic.c; drivers/net/ethernet",
-    explains=("connection-timeout", "remote-error", "store-lost", "ib-async"),
+    explains=("connection-timeout", "remote-error", "store-lost", "ib-async", "registration-failed"),
     later=("kernel-hang",),
 )
