@@ -60,7 +60,7 @@ value|env)|[Uu]nrecogni[sz]ed|malformed ; a setting or size is refused ; correct
 sentence speaks of (env | grep -E 'NCCL_|UCX_|UCC_|FI_|OMPI_|NVSHMEM_'), the same on all ranks; names and limits \
 differ between releases
 [Aa]llocat\w* (?:\d+|0x\w+) ?(?:B\b|bytes|zeroed)|\b[Aa]lloc\w* .{0,40}\b(?:bytes|array|table|list|log|struct\w*|\
-descriptors?|config\w*|names?|stats|elements?|entr\w+|info)\b|malloc|calloc|strdup|ENOMEM ; memory of the host ran out \
+req\w*|buff\w*|[rt]x_\w+|descriptors?|config\w*|names?|stats|elements?|entr\w+|info)\b|malloc|calloc|strdup|ENOMEM ; memory of the host ran out \
 ; free memory of the host (free -g, the container's and Slurm's limit, dmesg for the OOM killer), ulimit -v; fewer \
 ranks or transfers on a node
 \bVNIs?\b|SLINGSHOT_|\bLNI\b|auth_key|svc_id|\bcxi service ; the job has no right to the NIC of the fabric (VNI, \
@@ -96,6 +96,9 @@ xpmem|knem|\b[Cc][Mm][Aa]\b|process_vm|smsc|vader|\bSM[23]?\b|posix shm|sysv|\bs
 ?[Mm]emory|mmap|\bsegment|memfd|/dev/shm|\bipc\b|\bIPC\b ; processes of one host cannot share memory ; give the \
 ranks of a host one IPC and pid namespace and user (--ipc=host --pid=host), /dev/shm at least 1 GiB; leave what is \
 named out: NCCL_SHM_DISABLE=1, UCX_TLS=^posix,sysv,xpmem,cma, --mca btl_sm_use_xpmem 0, FI_SHM_DISABLE_CMA=1
+(?:\bcu[A-Z]\w+|\bcuda\w*|\bhip\w*|GPU|device).{0,60}out of memory|CUDA_ERROR_OUT_OF_MEMORY|symmetric heap.{0,40}\
+(?:memory|size|large) ; a GPU's memory is full ; leave room on the GPU: a smaller heap or buffers \
+(NVSHMEM_SYMMETRIC_SIZE), a lower share of memory for the framework, end other processes of that GPU (nvidia-smi)
 topolog|hwloc|\bPCIe?\b|\bpci\b|\bNUMA|\bnuma|group NICs|link speed|\blink_?width|affinity|\bsocket id|local_?rank|\
 \bnode ?map|\bringid|ring ID|distance ; the picture of GPUs, NICs and processors could not be made ; let the \
 container see /sys and all devices of the host, use the provider's topology file (NCCL_TOPO_FILE), one release of the \

@@ -25,6 +25,8 @@ WHO = {
     "ibv-call-failed": "RDMA (verbs)",
 }
 """Findings that tell who failed, by a name of it that says nothing of why."""
+_KEPT = frozenset({"mpi-other", "nvshmem-init"})
+"""Their own cure fits all that they do: it stays behind the act's."""
 _ROWS = {name: _SLURM if name == "slurm-error" else _NETWORK for name in WHO}
 _HEAD = re.compile(
     r"^.*?(?:NCCL WARN (?:NET/OFI )?|<warn> ?|UC[XC] +(?:ERROR|FATAL|WARN) +|\bTL_\w{2,8} +ERROR +"
@@ -53,7 +55,7 @@ def with_act(finding: Finding, coded: Finding) -> Finding:
         if act is None:
             continue
         title = f"{who}: {act.meaning}{how} ({shortened(said, MAX_WORDS)})"
-        broad = act.broad or finding.name == "mpi-other"
+        broad = act.broad or finding.name in _KEPT
         if how:
             # The cure of the code stands first: it is of how it failed, the act's of what.
             return replace(finding, title=title, fix=coded.fix.replace(f"Also: {finding.fix}", f"Also: {act.cure}"))

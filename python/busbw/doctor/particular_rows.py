@@ -9,13 +9,6 @@ btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other host
  exclude docker0,virbr0,lo); NCCL_SOCKET_IFNAME for NCCL itself
 """,
     "tcpx-error": r"""
-[Gg]uest [Cc]onfig|NET/gIB.{0,60}(?:unset|expected|mismatch) ; the settings of NCCL are not those that Google's plugin
- gIB asks for on this machine type ;
- source the plugin's own script in each rank's shell (/usr/local/gib/scripts/set_nccl_env.sh), unset what overrides
- it (env | grep NCCL_, nccl.conf); NCCL_NET=gIB. For a test alone the checker can be switched off
-NET/gIB ; Google's RDMA plugin gIB reports an error ;
- install the gIB installer's daemon set of this machine type, mount /usr/local/gib into the container, put its lib64
- first in LD_LIBRARY_PATH and source its set_nccl_env.sh; give the pod all RDMA interfaces (gvnic and mrdma networks)
 DEVMEM|devmem|dmabuf_import|Protocol not available ; the kernel or the NIC's driver of this host lacks what TCPX needs:
  TCP that receives into memory of GPUs (device memory TCP) ;
  use the image (Container-Optimized OS) and node version that Google names for this machine type, and plugin and

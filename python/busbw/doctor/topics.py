@@ -19,7 +19,7 @@ MAX_TITLE = 160
 MAX_LOOK = 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
-    r"|(?<!NCCL)(?:^|[^\w<])(?:(?-i:WARN|INFO)\W|(?:warn|info)(?:[\]:|]|ing\b))",
+    r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
@@ -256,11 +256,15 @@ def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
             yield replace(found, title="the log ends within a traceback, before the exception that it is of")
 
 
+_LOGGERS = re.compile(r"\b(?:wandb|mlflow|comet_ml|neptune)\b")
+"""Who only writes down how a training goes: the training does not wait for them."""
+
+
 def _retried(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends while something that failed is tried again."""
     for scan in scans:
         line, text = scan.retried
-        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR:
+        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR and not _LOGGERS.search(text):
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             found = _finding(name, text, seen) if name else _first_unknown(text, seen)
             title = f"something is tried again until the log ends: {shortened(clean(text), MAX_TITLE)}"

@@ -8,7 +8,6 @@ SIGNATURE = Signature(
     title="a network card or its driver stands still and is reset: packets of that time are lost",
     patterns=(
         r"NETDEV WATCHDOG",
-        r"\bmlx5_core\b.{0,80}\b[A-Z]{3,}_\w{2,30}\(0x\w+\) (?:timeout|canceled|No done completion)",
         r"transmit queue \d+ timed out|\bTX timeout (?:detected|on queue)",
         r"\bena\b.{0,80}(?:Keep alive watchdog|Trigger reset|device has crashed|missing Tx completions)",
         r"\b(?:gve|idpf|ice|irdma|i40e|ixgbe|bnxt_(?:en|re)|virtio_net|mana|nfp|qede?|qedr|hv_netvsc|cxgb4|iw_cxgb4|ionic\w*"
