@@ -60,7 +60,8 @@ value|env)|[Uu]nrecogni[sz]ed|malformed ; a setting or size is refused ; correct
 sentence speaks of (env | grep -E 'NCCL_|UCX_|UCC_|FI_|OMPI_|NVSHMEM_'), the same on all ranks; names and limits \
 differ between releases
 [Aa]llocat\w* (?:\d+|0x\w+) ?(?:B\b|bytes|zeroed)|\b[Aa]lloc\w* .{0,40}\b(?:bytes|array|table|list|log|struct\w*|\
-req\w*|buff\w*|[rt]x_\w+|descriptors?|config\w*|names?|stats|elements?|entr\w+|info)\b|malloc|calloc|strdup|ENOMEM ; memory of the host ran out \
+req\w*|buff\w*|[rt]x_\w+|descriptors?|config\w*|names?|stats|elements?|entr\w+|info)\b|malloc|calloc|strdup|ENOMEM ; \
+memory of the host ran out \
 ; free memory of the host (free -g, the container's and Slurm's limit, dmesg for the OOM killer), ulimit -v; fewer \
 ranks or transfers on a node
 \bVNIs?\b|SLINGSHOT_|\bLNI\b|auth_key|svc_id|\bcxi service ; the job has no right to the NIC of the fabric (VNI, \
