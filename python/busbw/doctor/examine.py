@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
+from busbw.doctor.acts import with_act
 from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
 from busbw.doctor.codes import with_code
@@ -20,6 +21,7 @@ from busbw.doctor.findings import (
     suspect_setting,
 )
 from busbw.doctor.particulars import with_particular
+from busbw.doctor.places import with_place
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
@@ -35,7 +37,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found.append(guess)
     found = _without_doubles(found)
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
-    found = told_once(_with_causes(found))
+    found = told_once(_with_causes(list(map(with_place, found))))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
@@ -96,7 +98,9 @@ def _precede(findings: list[Finding]) -> bool:
 def _told(finding: Finding) -> Finding:
     """The finding in the words of what its evidence names, or with what a code in it means."""
     told = with_particular(finding)
-    return with_code(finding) if told is finding else told
+    if told is not finding:
+        return told
+    return with_act(finding, with_code(finding))
 
 
 def _without_doubles(findings: list[Finding]) -> list[Finding]:

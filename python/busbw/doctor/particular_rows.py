@@ -3,6 +3,28 @@
 from __future__ import annotations
 
 ROWS = {
+    "wrong-interface": r"""
+btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other hosts cannot reach ;
+ name the network that all hosts share: --mca btl_tcp_if_include 10.0.0.0/8 --mca oob_tcp_if_include 10.0.0.0/8 (or
+ exclude docker0,virbr0,lo); NCCL_SOCKET_IFNAME for NCCL itself
+""",
+    "tcpx-error": r"""
+DEVMEM|devmem|dmabuf_import|Protocol not available ; the kernel or the NIC's driver of this host lacks what TCPX needs:
+ TCP that receives into memory of GPUs (device memory TCP) ;
+ use the image (Container-Optimized OS) and node version that Google names for this machine type, and plugin and
+ receive daemon of that release; NCCL_NET=Socket to go on without
+""",
+    "invalid-argument": r"""
+Invali[dg] config (?P<what>[\w /]{2,40}?)(?: attribute)?(?: value (?P<value>[\w/-]{1,30}))?$ ; ncclConfig_t holds a
+ value that NCCL refuses: {what} {value} ;
+ correct that field, or leave it unset (start from NCCL_CONFIG_INITIALIZER). In PyTorch it is
+ ProcessGroupNCCL.Options().config, in NCCL's environment the variable of the same name (NCCL_MIN_CTAS,
+ NCCL_CGA_CLUSTER_SIZE); the same on all ranks, minima not above maxima
+(?:Flags|Context|Signal index) (?P<what>\d+) is invalid ; a call of the device API or of one-sided operations passes a
+ value that this NCCL does not know ({what}) ;
+ pass 0 for flags and contexts, build with the headers of the NCCL that is loaded, and use signals below the number
+ that the window was made with
+""",
     "mixed-networks": r"""
 CollNet device counts ; ranks see different numbers of CollNet (SHARP) devices ;
  load the same SHARP plugin and name the same NICs (NCCL_IB_HCA) on all hosts, or set NCCL_COLLNET_ENABLE=0
@@ -248,6 +270,10 @@ Permission denied|authentication methods ; ssh refuses the user: its key is not 
  ssh-copy-id to each host (the same ~/.ssh in containers, mode 600), then ssh -o BatchMode=yes HOST true
 """,
     "mpi-launch": r"""
+HYDU_sock_connect|unable to get host address|unable to connect to server (?P<what>\S{2,60}) ; a host's launcher cannot
+ reach mpiexec's host {what}: its name does not resolve there, or a firewall drops the port ;
+ getent hosts NAME on each host must give an address that the others reach; mpiexec -iface eth0 (or
+ HYDRA_IFACE) names the network; open all ports between the hosts
 not enough slots|already filled ; the hosts have fewer slots than processes are asked for ;
  name slots: -H host1:8,host2:8 or slots=8 in the hostfile; --oversubscribe only where GPUs are not counted by slots
 run as root ; mpirun refuses to run as root ;

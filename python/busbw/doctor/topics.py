@@ -20,7 +20,7 @@ MAX_TITLE = 160
 MAX_LOOK = 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
-    r"|(?<!NCCL)(?:^|[^\w<])(?:WARN|INFO)\W",
+    r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
@@ -115,6 +115,7 @@ _TOPICS = tuple(
             r"|\bcoll_\w+\.c\b|\bjsm\b|\bjsrun\b",
             "mpi-other",
         ),
+        (r"^\W{0,2}\[[\w.-]{1,60}:\d{4,7}\] (?!NCCL )", "mpi-other"),
         (r"connection refused", "connection-refused"),
         (r"no route to host|network is unreachable", "no-route"),
         (r"nccl", "nccl-error"),
@@ -137,6 +138,11 @@ _TOPICS = tuple(
         (r"^\W*(?:\[?\w*\]?:?\s*)?[A-Za-z_][\w.]*(?:Error|Exception)\b", "python-exception"),
     )
 )  # fmt: skip
+
+
+def is_dull(text: str) -> bool:
+    """Whether a line with a word of an error tells of none."""
+    return _DULL.search(text) is not None
 
 
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
@@ -162,7 +168,7 @@ _WAITING = frozenset({"init-incomplete"})
 """These say that ranks wait: what ended a program before is why."""
 _EMPTY = frozenset({"killed-by-launcher", "process-crashed", "job-cancelled"})
 """These say that something ended, and nothing of why."""
-_ENDS = _EMPTY - {"job-cancelled"}
+_ENDS = _EMPTY - {"job-cancelled"} | {"rank-ended"}
 """Beside these the first error is told too, whatever its words: it is nearer to the cause than they are."""
 
 
@@ -251,11 +257,15 @@ def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
             yield replace(found, title="the log ends within a traceback, before the exception that it is of")
 
 
+_LOGGERS = re.compile(r"\b(?:wandb|mlflow|comet_ml|neptune)\b")
+"""Who only writes down how a training goes: the training does not wait for them."""
+
+
 def _retried(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends while something that failed is tried again."""
     for scan in scans:
         line, text = scan.retried
-        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR:
+        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR and not _LOGGERS.search(text):
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             found = _finding(name, text, seen) if name else _first_unknown(text, seen)
             title = f"something is tried again until the log ends: {shortened(clean(text), MAX_TITLE)}"
@@ -331,6 +341,10 @@ _THROWN = re.compile(
 """What ends a program: of less than that nobody knows whether it is why others wait."""
 
 
+_OF_LIBRARY = re.compile(r"libfabric:\S{0,120}<warn>|\bUC[XC] +(?:ERROR|FATAL)|\bTL_\w{2,8} +ERROR")
+"""Who moves the bytes says that something is wrong: beside ends of which nobody tells why, that is nearest."""
+
+
 def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding]:
     """What ended a program before others said that they wait for it, or lost it."""
     for scan in scans:
@@ -343,7 +357,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
             # That something timed out, alone, is what others say of it too.
             known = name is not None and name != "connection-timeout"
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
-            if name and known and thrown and SIGNATURES[name].stage <= Stage.CRASH:
+            ended = thrown and known and SIGNATURES[str(name)].stage <= Stage.CRASH
+            if name and known and (ended or _OF_LIBRARY.search(text[:MAX_LOOK])):
                 yield _finding(name, text, seen)
             elif (thrown or is_said_error(text[:MAX_LOOK]) or code_in(text)) and not _waits(text):
                 yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)

@@ -95,11 +95,11 @@ _RULE = re.compile(r"(?:^|[\s:])-{60,}\s*$")
 _BOXED = re.compile(
     r"\b(?:MPI|PRT?E|PRRTE|ORTE|OMPI|PMIx|DVM|MCA|mpirun|prterun|prun|mpiexec|orted|prted|daemons?|slots?|hostfile"
     r"|interfaces?|networks?|sockets?|communicator|PSM2?|netmask|ranks?|process\w*|nodes?|bind\w*"
-    r"|mapp\w*|applications?|executable|rankfile|resources?|TCP networks?|hosts?|cpus?|plm)\b"
+    r"|mapp\w*|applications?|executable|rankfile|resources?|TCP networks?|hosts?|cpus?|plm|directives?)\b"
 )
 _TROUBLE = re.compile(
     r"\b(?:not|no|none|unable|cannot|could|fail\w*|invalid|errors?|more|fewer|lost|abort\w*|terminat\w*|unknown|missing"
-    r"|malformed|illegal|mismatched|improper|too (?:large|many|long|small)|conflict\w*|must|please"
+    r"|neither|malformed|illegal|mismatched|improper|too (?:large|many|long|small)|conflict\w*|must|please"
     r"|bad|wrong|bigger|beyond|exceeds)\b",
     re.IGNORECASE,
 )

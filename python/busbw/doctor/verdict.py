@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,6 +12,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.nccl_warnings import cut_warning
 from busbw.doctor.scan import Scan
+from busbw.doctor.topics import is_dull
 from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
 
@@ -43,7 +44,7 @@ class Verdict:
 def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
     """Found where a finding is above a note; healthy only where something that tells health was read."""
     read = tuple(_read(facts))
-    unread = tuple(_unread(facts))
+    unread = tuple(_unread(facts, {(seen.where, seen.line) for each in findings for seen in each.evidence}))
     if any(each.severity is not Severity.NOTE for each in findings):
         outcome = Outcome.FOUND
     else:
@@ -56,6 +57,8 @@ def _tells_health(facts: Facts) -> bool:
     """Whether anything was read that a fault would have left its mark on."""
     snapshot = facts.snapshot
     if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
+        return False
+    if any(map(_last_words, facts.scans)):
         return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
@@ -71,6 +74,12 @@ def _initialised(log: NcclLog) -> bool:
 def _stands_still(scan: Scan) -> bool:
     """Whether a benchmark's table has rows and no end: it was cut off, or the next size never came back."""
     return bool(scan.kinds["headers"] and scan.kinds["rows"] and not scan.kinds["ends"])
+
+
+def _last_words(scan: Scan) -> Sequence[tuple[int, str]]:
+    """Lines that may be of an error and that no signature knows, behind the last sign that the job went on."""
+    kept = [*scan.strange, *scan.odd]
+    return [] if scan.ended else [each for each in kept if each[0] > scan.alive and not is_dull(each[1])]
 
 
 def _judged_tables(facts: Facts) -> bool:
@@ -96,11 +105,11 @@ def _read(facts: Facts) -> Iterator[str]:
         yield f"{len(facts.records)} sweep{'s' * (len(facts.records) > 1)} of a benchmark"
 
 
-def _unread(facts: Facts) -> Iterator[str]:
+def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
     dumps = {each.source for each in facts.flights}
     for log, scan in zip(facts.logs, facts.scans, strict=True):
         if log.source not in dumps:
-            yield from _unread_log(log, scan)
+            yield from _unread_log(log, scan, told)
     if len(facts.flights) == 1:
         yield "the flight recorder of the other ranks: one alone tells what its rank did, not who lags"
     if facts.logs and not facts.records:
@@ -117,7 +126,7 @@ def _unread(facts: Facts) -> Iterator[str]:
         yield f"{len(facts.snapshot.notes) - MAX_NOTES} further files of this kind"
 
 
-def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
+def _unread_log(log: NcclLog, scan: Scan, told: Set[tuple[str, int | None]]) -> Iterator[str]:
     if scan.cut:
         yield f"{log.source}: what stood behind line {scan.lines}: the packed file was cut off there"
     if not scan.lines:
@@ -138,6 +147,13 @@ def _unread_log(log: NcclLog, scan: Scan) -> Iterator[str]:
         yield f"{log.source}:{scan.lines}: the log ends within a warning of NCCL, whose words are cut off"
     if _stands_still(scan):
         yield f"{log.source}: the table's end: it was cut off, or the size after its last row never came back"
+    last = [each for each in _last_words(scan) if (log.source, each[0]) not in told]
+    if _initialised(log) and last:
+        yield (
+            f"{log.source}:{last[0][0]}: the last that the log says may be of an error that no signature knows, and "
+            f"nothing tells that the job went on: {shortened(clean(last[0][1]), 120)}"
+        )
+        return
     for line, text in scan.strange[: 0 if scan.hits else 2]:
         yield f"{log.source}:{line} speaks of an error that no signature knows: {shortened(clean(text), 120)}"
     for line, text in scan.odd[: 0 if scan.hits or scan.strange or scan.alive else 2]:

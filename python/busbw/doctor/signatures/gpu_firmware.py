@@ -15,7 +15,7 @@ SIGNATURE = Signature(
         r"_kgsp\w+:",
         r"Cannot initialize GSP firmware",
         r"WPR2 already up",
-        r"GSP.{0,20}(?:firmware|RM).{0,40}(?:fail|error|crash|timeout)",
+        r"GSP.{0,20}(?:firmware|RM).{0,40}(?:fail|error|crash|timeout|unresponsive|not respond)",
     ),
     confirm="`dmesg | grep -i -e xid -e gsp`; nvidia-smi -q hangs or shows ERR!",
     cure=(

@@ -43,6 +43,7 @@ SIGNATURE = Signature(
         "insufficient power",
         "create_mkey(0x200) op_mod",
     ),
+    later=("registration-failed", "connection-timeout"),
     confirm="`dmesg | grep mlx5`; perfquery; mlxlink -d DEVICE",
     cure=(
         "update the NIC's firmware and driver; replace cable or NIC where it returns; a QP error is "

@@ -22,6 +22,7 @@ SIGNATURE = Signature(
         r"at least one pair of MPI processes are unable to reach each other",
         r"\bpml_ucx\.c:\d+ +Error",
         r"MPIDI_OFI_\w+.{0,80}(?:fail|error)",
+        r"\(ofi_\w{2,30}\.[ch]:\d+:\w|\bOFI \w[\w ]{2,40} failed",
         r"PSM\d? (?:can't open|no hfi units)",
         r"\bhfi\d?_\w+.{0,60}(?:fail|error|can't)|PSM\d?\b.{0,40}(?:fail|error|could not)",
         r"(?:ifname|host/port description) in business card|business card.{0,60}(?:fail|invalid|error)",

@@ -8,10 +8,10 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title="variables are not as the provider's network plugin wants them (its daemon and plugin may differ in release)",
     patterns=(
-        r"NET/gIB.{0,40}mismatch|config mismatch: NCCL_",
+        r"NET/gIB.{0,40}(?<!\b0 )(?<!\bno )mismatch|config mismatch: NCCL_",
         r"NCCL/NET \(shim\) mismatch",
-        r"Guest [Cc]onfig.{0,40}mismatch",
-        r"(?:guest|nccl) config (?:checker|values).{0,60}(?:mismatch|do not match|fail)",
+        r"Guest [Cc]onfig.{0,40}(?<!\b0 )(?<!\bno )mismatch",
+        r"(?:guest|nccl) config (?:checker|values).{0,60}(?:(?<!\b0 )(?<!\bno )mismatch|do not match|fail)",
         r"(?:rxdm|tcpgpudmarxd|tcpgpudmarxd-dev).{0,80}(?:version|incompatib).{0,60}(?:mismatch|differ|unsupported)",
     ),
     cost="the plugin falls back, fails, or is slow",

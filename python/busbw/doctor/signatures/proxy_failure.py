@@ -25,6 +25,10 @@ SIGNATURE = Signature(
     ),
     explains=("nccl-error",),
     confirm="the lines before it, of all ranks",
-    cure="see the first error",
+    cure=(
+        "mend the first error of any rank by time: it stands before this line or in another rank's log. The proxy only "
+        "reports that a peer or the network is gone. Where there is none, run once with NCCL_DEBUG=INFO on all "
+        "ranks, then with NCCL_NET=Socket: if that runs, RDMA is at fault"
+    ),
     source="NCCL src/proxy.cc",
 )

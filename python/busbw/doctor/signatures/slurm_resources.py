@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         r"Unable to (?:confirm|create|allocate) (?:allocation|step|resources)",
         r"More processors requested than permitted",
         r"Batch job submission failed: |Job submit/allocate failed: |Unable to (?:satisfy cpu bind|layout tasks)",
-        r"srun: error: Unable to",
+        r"srun: error: Unable to (?!initiali[sz]e|set|open|read|write|chdir|unpack|send|resolve|load|find|get)",
         r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
         r"error: Memory specification",
         r"Invalid account or account/partition",

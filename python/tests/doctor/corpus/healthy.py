@@ -67,7 +67,8 @@ def _of_the_field() -> Iterator[tuple[str, str]]:
     nccl = shaped([line for rank in range(2) for line in rank_lines(job, rank)], "plain").rstrip("\n")
     files = sorted(Path(__file__).parent.glob("healthy-*.txt"), key=lambda path: int(path.stem.split("-")[1]))
     assert len(files) >= 14, "the folder is not whole"
-    text = "".join(each.read_text(encoding="utf-8") for each in files)
+    # A file's own heading is no line of the log that stands before it.
+    text = "".join(re.sub(r"\A(?:#.*\n)+", "", each.read_text(encoding="utf-8")) for each in files)
     for block in re.split(r"^@@ ", text, flags=re.MULTILINE)[1:]:
         name, _, body = block.partition("\n")
         yield name, body.replace("{NCCL}", nccl)
