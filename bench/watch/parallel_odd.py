@@ -16,7 +16,7 @@ from typing import Any
 import strange_job
 from communicators import UniqueId, join, shared_id
 from job import FLOAT32, SUM
-from parallel_job import COUNT, LONG_S, Comm, Job, faulty, message
+from parallel_job import COUNT, LONG_S, Job, faulty, message
 
 BFLOAT16 = 9
 FREEZER = Path("/sys/fs/cgroup/freezer")

@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "watch"))
 
-from communicators import UniqueId, communicator, join, shared_id  # noqa: E402
+from communicators import UniqueId, communicator, join, shared_id
 
 INT8, INT32, FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = 0, 2, 6, 7, 8, 9
 SUM, PROD, MAX, MIN, AVG = range(5)

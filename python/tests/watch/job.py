@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "watch"))
 
-from communicators import communicator  # noqa: E402
+from communicators import communicator
 
 FLOAT32, INT32, SUM, MAX = 7, 2, 0, 2
 FAULTY = int(os.environ.get("FAULTY", "2"))
