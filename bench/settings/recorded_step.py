@@ -26,9 +26,10 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "python" / "tests" / "watch")]
+sys.path[:0] = [str(ROOT / each) for each in ("python", "python/tests/watch", "bench/watch")]
 
-from job import FLOAT32, SUM, UniqueId, shared_id  # noqa: E402
+from communicators import communicator  # noqa: E402
+from job import FLOAT32, SUM  # noqa: E402
 
 from busbw.records import Case, End, Record, Run, Tool  # noqa: E402
 from busbw.runs import store  # noqa: E402
@@ -49,7 +50,6 @@ class Rank:
     def __init__(self, library: str, me: int, ranks: int, folder: Path, late_us: float) -> None:
         self.late_us = late_us
         self.nccl, self.me, self.ranks, self.folder = ctypes.CDLL(library), me, ranks, folder
-        self.nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
         self.values = (ctypes.c_char * MOST)()
         self.others = (ctypes.c_char * (MOST * ranks))()
         self.comms: dict[str, Comm] = {}
@@ -58,10 +58,8 @@ class Rank:
     def comm(self, name: str, members: list[int]) -> Comm:
         """A communicator of these ranks."""
         if name not in self.comms:
-            made, number = Comm(), members.index(self.me)
-            unique = shared_id(self.nccl, self.folder / name, number == 0)
-            assert self.nccl.ncclCommInitRank(ctypes.byref(made), len(members), unique, number) == 0
-            self.comms[name] = made
+            number = members.index(self.me)
+            self.comms[name] = communicator(self.nccl, len(members), number, self.folder / name)
         return self.comms[name]
 
     def work(self, ms: float) -> None:

@@ -10,6 +10,7 @@ import ctypes
 from typing import Any
 
 import torch
+from communicators import UniqueId, join
 from torch import distributed
 from torch._C._distributed_c10d import _create_work_from_future
 from torch.futures import Future
@@ -20,10 +21,6 @@ _TYPES = {
     torch.float64: 8, torch.bfloat16: 9,
 }  # fmt: skip
 _OPERATORS = {"SUM": 0, "PRODUCT": 1, "MAX": 2, "MIN": 3, "AVG": 4}
-
-
-class UniqueId(ctypes.Structure):
-    _fields_ = [("internal", ctypes.c_char * 128)]
 
 
 def _operator(wanted: Any) -> int:
@@ -66,9 +63,8 @@ class Group(distributed.ProcessGroup):
                 self._store.set("unique", bytes(unique).hex())
             else:
                 unique = UniqueId.from_buffer_copy(bytes.fromhex(self._store.get("unique").decode()))
-            comm = ctypes.c_void_p()
-            self._nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
-            self._check(self._nccl.ncclCommInitRank(ctypes.byref(comm), self._size, unique, self._rank))
+            code, comm = join(self._nccl, self._size, self._rank, unique)
+            self._check(code)
             self._made = comm
         return self._made
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import strange_job
-from job import FLOAT32, SUM, UniqueId, shared_id
-from parallel_job import COUNT, LONG_S, Comm, Job, faulty, message
+from communicators import UniqueId, join, shared_id
+from job import FLOAT32, SUM
+from parallel_job import COUNT, LONG_S, Job, faulty, message
 
 BFLOAT16 = 9
 FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -27,8 +28,7 @@ def others_do(job: Job, call: Callable[[], Any], instead: Callable[[], Any]) -> 
 
 def joined(job: Job, ranks: int, unique: UniqueId, number: int) -> int:
     """The code that ncclCommInitRank ends with."""
-    comm = Comm()
-    return int(job.nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, number))
+    return join(job.nccl, ranks, number, unique)[0]
 
 
 def never_joined(job: Job) -> None:

@@ -20,7 +20,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests" / "watch"))
 
-from job import FLOAT32, SUM, UniqueId, shared_id, tell
+from communicators import communicator
+from job import FLOAT32, SUM, tell
 
 FAULTY = 2
 COUNT = 64
@@ -41,10 +42,7 @@ class Job:
     def init(self, name: str, ranks: int | None = None, me: int | None = None) -> ctypes.c_void_p:
         """A communicator, of all ranks unless told otherwise; the first of them names it."""
         number = self.me if me is None else me
-        comm, unique = ctypes.c_void_p(), shared_id(self.nccl, self.folder / name, number == 0)
-        self.nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
-        assert self.nccl.ncclCommInitRank(ctypes.byref(comm), ranks or self.ranks, unique, number) == 0
-        return comm
+        return communicator(self.nccl, ranks or self.ranks, number, self.folder / name)
 
     def split(self, colour: int) -> ctypes.c_void_p:
         comm = ctypes.c_void_p()

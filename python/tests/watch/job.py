@@ -22,6 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "watch"))
+
+from communicators import communicator
+
 FLOAT32, INT32, SUM, MAX = 7, 2, 0, 2
 FAULTY = int(os.environ.get("FAULTY", "2"))
 COUNT = int(os.environ.get("COUNT", "64"))
@@ -31,25 +35,6 @@ SPIN = b""".version 6.3
 .visible .entry spin() { again: bra.uni again; }
 """
 PTRACE_ATTACH = 16
-
-
-class UniqueId(ctypes.Structure):
-    _fields_ = [("internal", ctypes.c_char * 128)]
-
-
-def shared_id(nccl: ctypes.CDLL, file: Path, first: bool) -> UniqueId:
-    made = UniqueId()
-    if first:
-        assert nccl.ncclGetUniqueId(ctypes.byref(made)) == 0
-        part = file.with_suffix(".part")
-        part.write_bytes(bytes(made))
-        part.rename(file)
-        return made
-    for _ in range(6000):
-        if file.exists():
-            return UniqueId.from_buffer_copy(file.read_bytes())
-        time.sleep(0.01)
-    raise SystemExit("no unique id")
 
 
 def attach_debugger(pid: int) -> None:
@@ -127,18 +112,10 @@ def faults_of_a_process(folder: Path) -> dict[str, Callable[[], object]]:
     }
 
 
-def communicator(nccl: ctypes.CDLL, ranks: int, me: int, meeting: Path) -> ctypes.c_void_p:
-    comm = ctypes.c_void_p()
-    unique = shared_id(nccl, meeting, me == 0)
-    assert nccl.ncclCommInitRank(ctypes.byref(comm), ranks, unique, me) == 0
-    return comm
-
-
 def rank(nccl_path: str, ranks: int, steps: int, fault: str, folder: Path) -> None:
     me = int(os.environ["RANK"])
     gpu = gpu_of(me)
     nccl = ctypes.CDLL(nccl_path)
-    nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
     comms = [communicator(nccl, ranks, me, folder / name) for name in ("first", "second")]
     host = (ctypes.c_float * COUNT)(*([1.0] * COUNT))
     values: Any = ctypes.c_void_p(gpu.allocate(4 * COUNT)) if gpu else host

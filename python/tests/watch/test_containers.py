@@ -26,6 +26,11 @@ sys.stdin.read()
 """
 CONTAINER = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
 
+NEVER = 1 << 40
+"""Clock ticks after boot: in centuries."""
+NOWHERE = 1 << 32
+"""The kernel's numbers of namespaces have 32 bits."""
+
 
 class Inside:
     """A process in a container, with the file of a recording in its memory."""
@@ -98,21 +103,22 @@ def here(inside: Inside, file: Path, host: str, namespace: int = 0, number: int 
 def test_where_the_host_has_another_name_a_number_alone_names_nobody(inside: Inside, tmp_path: Path) -> None:
     assert here(inside, inside.file, "another-name") == inside.pid
     assert here(inside, tmp_path / "other.busbwrec", "another-name") is None
-    assert here(inside, inside.file, "another-name", namespace=1) is None
-    assert here(inside, inside.file, "another-name", start=1) is None
+    assert here(inside, inside.file, "another-name", namespace=NOWHERE) is None
+    assert here(inside, inside.file, "another-name", start=NEVER) is None
     assert here(inside, inside.file, "another-name", number=1) is None
 
 
 def test_what_has_become_another_program_is_found_without_the_file(inside: Inside, tmp_path: Path) -> None:
     own = os.uname().nodename
     assert here(inside, tmp_path / "other.busbwrec", own) == inside.pid
-    assert here(inside, inside.file, own, namespace=1) is None
+    assert here(inside, inside.file, own, namespace=NOWHERE) is None
 
 
 def test_what_ended_before_anybody_looked_is_gone(inside: Inside) -> None:
+    """Start and namespace are what no process of this machine can have, however many containers begin beside it."""
     own, number = os.uname().nodename, inside.number
-    assert here(inside, inside.file, own, start=-1) == number
-    assert here(inside, inside.file, own, namespace=1, start=-1) is None
+    assert here(inside, inside.file, own, start=NEVER) == number
+    assert here(inside, inside.file, own, namespace=NOWHERE, start=NEVER) is None
     inside.number, inside.start = 999_999, 1
     inside.record(own)
     with Recording(inside.file) as recording:
