@@ -57,10 +57,29 @@ TEST(RelevantEnvironment, NeedsNoLargeStack) {
 }
 
 TEST(RelevantVariables, KeepThoseOfLibrariesAndLaunchers) {
-  for (const char* name : {"NCCL_DEBUG", "NCCL_TESTS_SPLIT", "CUDA_VISIBLE_DEVICES", "UCX_TLS", "OMPI_MCA_btl",
-                           "OMPI_COMM_WORLD_RANK", "SLURM_JOB_ID", "BUSBW_RANK", "LD_LIBRARY_PATH", "LD_PRELOAD",
-                           "OFI_NCCL_PROTOCOL", "TORCH_NCCL_BLOCKING_WAIT", "PYTORCH_CUDA_ALLOC_CONF", "RDMAV_FORK_SAFE",
-                           "GLIBC_TUNABLES", "I_MPI_FABRICS", "PMIX_MCA_gds", "OMP_NUM_THREADS", "PMI_RANK", "PMIX_RANK", "RANK", "WORLD_SIZE", "FI_PROVIDER"})
+  for (const char* name : {"NCCL_DEBUG",
+                           "NCCL_TESTS_SPLIT",
+                           "CUDA_VISIBLE_DEVICES",
+                           "UCX_TLS",
+                           "OMPI_MCA_btl",
+                           "OMPI_COMM_WORLD_RANK",
+                           "SLURM_JOB_ID",
+                           "BUSBW_RANK",
+                           "LD_LIBRARY_PATH",
+                           "LD_PRELOAD",
+                           "OFI_NCCL_PROTOCOL",
+                           "TORCH_NCCL_BLOCKING_WAIT",
+                           "PYTORCH_CUDA_ALLOC_CONF",
+                           "RDMAV_FORK_SAFE",
+                           "GLIBC_TUNABLES",
+                           "I_MPI_FABRICS",
+                           "PMIX_MCA_gds",
+                           "OMP_NUM_THREADS",
+                           "PMI_RANK",
+                           "PMIX_RANK",
+                           "RANK",
+                           "WORLD_SIZE",
+                           "FI_PROVIDER"})
     EXPECT_TRUE(is_relevant_variable(name)) << name;
 }
 
@@ -78,8 +97,9 @@ TEST(RelevantVariables, LeaveOutWhateverMayBeASecret) {
 TEST(ActingFiles, AreToldByTheStartOfTheirHash) {
   const std::string path = ::testing::TempDir() + "acting_graph.xml";
   const std::string variable = "NCCL_GRAPH_FILE=" + path, home = "HOME=" + ::testing::TempDir() + "nobody";
-  const char* const environment[] = {variable.c_str(), home.c_str(), "NCCL_TOPO_FILE=relative.xml",
-                                     "NCCL_TUNER_PLUGIN=/", "LD_PRELOAD=/no/such/file", nullptr};
+  const char* const environment[] = {
+      variable.c_str(),           home.c_str(), "NCCL_TOPO_FILE=relative.xml", "NCCL_TUNER_PLUGIN=/",
+      "LD_PRELOAD=/no/such/file", nullptr};
   const auto of_graph = [&] {
     for (const auto& [name, hash] : acting_files(environment))
       if (name == "file of NCCL_GRAPH_FILE") return hash;
