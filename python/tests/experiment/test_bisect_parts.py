@@ -61,7 +61,9 @@ def test_a_change_is_sure_where_its_own_step_is_surely_slower_alone() -> None:
         assert sure_of(Change(KEY, 4, 5, step, whole, sure=True)) == (verdict is Verdict.SLOWER)
     assert not sure_of(Change(KEY, 4, 6, judged(0.7, 0.75), whole, sure=True, between=(5,)))
     assert not sure_of(Change(KEY, 4, 5, None, whole, sure=True))
-    assert not sure_of(Change(KEY, 4, 5, judged(0.7, 0.75), whole, sure=False))
+    # Where the way was not sure, a step that surely explains a third decides by itself (decision 0100).
+    assert sure_of(Change(KEY, 4, 5, judged(0.7, 0.75), whole, sure=False))
+    assert not sure_of(Change(KEY, 4, 5, judged(0.85, 0.95), whole, sure=False))
 
 
 def test_the_chance_of_a_false_claim_is_shared_among_as_many_steps_as_there_may_be(tmp_path: Path) -> None:
