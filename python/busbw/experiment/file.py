@@ -11,6 +11,7 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.files import read_text
 from busbw.base.quantities import parse_seconds
+from busbw.base.sentences import visible
 from busbw.base.toml import parse_toml
 from busbw.experiment import factors
 from busbw.experiment.factors import UNSET, Factor, Level
@@ -28,7 +29,8 @@ def read_plan(path: Path) -> Plan:
     try:
         return check(_plan(raw))
     except UserError as problem:
-        raise UserError(f"{path}: {problem}", exit_code=problem.exit_code) from None
+        told = visible(str(problem)).replace("\n", "\\n")  # what it quotes may have several lines
+        raise UserError(f"{path}: {told}", exit_code=problem.exit_code) from None
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{path}: a value has the wrong kind ({problem})") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from busbw.base.errors import UsageError, UserError
@@ -173,3 +175,11 @@ def test_a_plan_that_somebody_broke_is_a_sentence(tmp_path, text):
     (tmp_path / "experiment.json").write_text(text)
     with pytest.raises(UserError):
         load(tmp_path)
+
+
+def test_a_name_of_two_lines_in_a_plan_is_quoted_in_one(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text('command = ["all_reduce"]\n[[vary]]\nvariable = "NCCL\\nX"\nvalues = ["1", "2"]\n')
+    with pytest.raises(UserError) as told:
+        read_plan(plan)
+    assert "\n" not in str(told.value) and "NCCL\\nX" in str(told.value)
