@@ -56,4 +56,4 @@ def test_a_message_of_the_other_kind_to_a_third_rank_is_no_answer() -> None:
     verdict = judge(pair, NOW)
     assert verdict is not None
     assert (verdict.cause, verdict.ranks) == ("message", (0, 1))
-    assert "rank 0 (node, pid 1000) waits in send of 8 int8, peer 1" in verdict.text
+    assert "Rank 0 (node, pid 1000) waits in send of 8 int8, peer 1" in verdict.text
