@@ -4,7 +4,8 @@
 
 The jobs are those of strange_job.py and stranger_job.py, and of parallel_job.py, program_job.py and user_job.py, which
 have eight ranks. --faults parallel stands for every second of parallel_job.py, held-out for the others; so do programs
-and programs-held-out, users and users-held-out. What must be said was written down before any was tried: who,
+and programs-held-out, users and users-held-out, plain
+and plain-held-out, which are those of plain_job.py. What must be said was written down before any was tried: who,
 and why (but for four in which the rank stood at the begin of a sentence, with a capital). A verdict is right if it is
 the only one, and the delay counts as in faults.py. Exit code: 1 where a verdict was wrong.
 """
@@ -26,6 +27,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from faults import HANG_AFTER_S, heard, made_nccl, verdicts_of  # noqa: E402
 from parallel_said import HELD_OUT, PARALLEL  # noqa: E402
+from plain_said import PLAIN, PLAIN_HELD_OUT  # noqa: E402
 from program_said import HELD_OUT as PROGRAMS_HELD_OUT  # noqa: E402
 from program_said import PROGRAMS  # noqa: E402
 from stranger_said import MORE  # noqa: E402
@@ -42,6 +44,7 @@ SAID: dict[str, str] = {
     **PARALLEL,
     **PROGRAMS,
     **USERS,
+    **PLAIN,
     "lock": LATE,
     "io": LATE,
     "handler": LATE,
@@ -102,6 +105,8 @@ def main() -> int:
         "programs-held-out": list(PROGRAMS_HELD_OUT),
         "users": [name for name in USERS if name not in USERS_HELD_OUT],
         "users-held-out": list(USERS_HELD_OUT),
+        "plain": [name for name in PLAIN if name not in PLAIN_HELD_OUT],
+        "plain-held-out": list(PLAIN_HELD_OUT),
     }
     for name in [each for word in args.faults.split(",") for each in several.get(word, [word])]:
         for _ in range(args.trials):
@@ -137,8 +142,8 @@ def words_of(build: Path, name: str, ranks: int, folder: Path) -> tuple[list[str
 
 def job_of(name: str) -> str:
     """The program that knows this fault."""
-    if name in USERS:
-        return "user_job.py"
+    if name in {**USERS, **PLAIN}:
+        return "user_job.py" if name in USERS else "plain_job.py"
     if name in PROGRAMS:
         return "program_job.py"
     return "parallel_job.py" if name in PARALLEL else "stranger_job.py" if name in MORE else "strange_job.py"

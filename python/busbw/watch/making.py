@@ -58,6 +58,17 @@ def _stays_within(making: Sequence[Process]) -> Verdict | None:
     return Verdict("making", ranks, sentence(text), tuple((each.host, each.pid) for each in still))
 
 
+def who_has_not_come(processes: Sequence[Process], making: Making) -> str:
+    """Of the ranks of a communicator that is split, those that are elsewhere, where they are not most of them."""
+    rows = [Member(process, row) for process in processes for row in process.communicators
+            if row.identity == making.identity]  # fmt: skip
+    out = [each for each in rows if not each.process.making or each.process.making.identity != making.identity]
+    if making.how == "init" or not out or 2 * len(out) > len(rows):
+        return ""
+    have = "has" if len(out) == 1 else "have"
+    return f", to which {'; '.join(map(str, out[:_SHOWN]))}{_more(out)} {have} not come"
+
+
 def unlike_sizes(processes: Sequence[Process]) -> Verdict | None:
     """Ranks that do not agree how many of them make a communicator, in the making or when NCCL has refused it."""
     for identity, makings in _by_identity(processes).items():

@@ -22,7 +22,7 @@ from busbw.watch.departed import (
 from busbw.watch.ends import died, ended_first, first_of, left, refused
 from busbw.watch.exchanges import left_out_before_messages, messages_to_itself, uneven_messages, unlike_messages
 from busbw.watch.lingering import not_ended, stays
-from busbw.watch.making import in_making, twice_the_same, unlike_sizes
+from busbw.watch.making import in_making, twice_the_same, unlike_sizes, who_has_not_come
 from busbw.watch.members import (  # fmt: skip
     Member,
     Verdict,
@@ -215,7 +215,7 @@ def _late(
     for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             if not member.inside and not elsewhere(groups, member):
-                return _did_not_call(member, groups[key], late, now_ns)
+                return _did_not_call(member, groups, key, late, now_ns)
     return None
 
 
@@ -323,7 +323,10 @@ def _waits_on(groups: Mapping[int, Sequence[Member]], member: Member, key: int) 
     return next((each for each in elsewhere(groups, member, newest_too=True) if each.row.identity == key), None)
 
 
-def _did_not_call(member: Member, members: Sequence[Member], late: Sequence[Member], now_ns: int) -> Verdict:
+def _did_not_call(
+    member: Member, groups: Mapping[int, Sequence[Member]], key: int, late: Sequence[Member], now_ns: int
+) -> Verdict:
+    members = groups[key]
     first = newest(members)
     also = [str(other.row.rank) for other in late if other is not member]
     more = f" (nor did rank {', '.join(also)})" if also else ""
@@ -332,7 +335,7 @@ def _did_not_call(member: Member, members: Sequence[Member], late: Sequence[Memb
     text = (
         f"{member} did not call #{wanted:,}{shape}, of {name_of(members)}{more}; "
         f"rank {first.row.rank} called #{first.row.collectives:,} {ago(now_ns, first.row.entered_ns)}. "
-        f"{sentence(last_of(member, now_ns))}.{_gpu_of(member)}{_use(member)}"
+        f"{sentence(last_of(member, now_ns))}.{_gpu_of(member)}{_use(member, groups)}"
     )
     return Verdict("missing", tuple(other.row.rank for other in late), text, accused(late))
 
@@ -342,10 +345,12 @@ def _gpu_of(member: Member) -> str:
     return f" Its GPU has not begun #{pulse.not_begun:,} there." if pulse and pulse.not_begun else ""
 
 
-def _use(member: Member) -> str:
+def _use(member: Member, groups: Mapping[int, Sequence[Member]]) -> str:
     busy, making = member.process.busy, member.process.making
     if making:
-        return f" It is in the making of another communicator ({making.how})."
+        every = {each.process.key: each.process for members in groups.values() for each in members}
+        missing = who_has_not_come(list(every.values()), making)
+        return f" It is in the making of another communicator ({making.how}){missing}."
     return "" if busy is None else f" Since then it has used {100 * busy:.0f} % of a processor."
 
 

@@ -57,6 +57,7 @@ ALLOWED = {
     "bench/watch/one_gpu.py": "whole commands of a user, and the daemon that lets them share a GPU",
     "bench/watch/strange_job.py": "forked ranks, and a fork among them, which are what is tried",
     "bench/watch/stranger_job.py": "forked ranks, and a fork among them, which are what is tried",
+    "bench/watch/plain_job.py": "a compiler, and ranks in C, which are what is tried",
     "bench/watch/strange.py": "a watcher that is killed",
     "bench/watch/parallel_odd.py": "a shell that stops and freezes ranks, which is what is tried",
     "bench/watch/torch_job.py": "ranks of a program that imports nothing of ours",

@@ -19,7 +19,35 @@ RECORDER, NCCL = BUILD / "lib" / "libbusbw_record.so", BUILD / "lib" / "libbusbw
 
 pytestmark = pytest.mark.skipif(not (RECORDER.exists() and NCCL.exists()), reason="not built; see BUSBW_BUILD")
 
-COLLECTIVES = ["", "all_reduce of 11 float32, sum", "all_reduce of 12 float64, prod, in place", "all_gather of 13 int8", "reduce_scatter of 14 int32, max", "broadcast of 15 float16, root 1", "broadcast of 16 bfloat16, root 1", "reduce of 17 float32, min, root 1", "alltoall of 18 float32", "gather of 19 float32, root 1", "scatter of 20 float32, root 1", "all_reduce of 21 float32, avg, configured", "all_gather of 22 float32, configured", "reduce_scatter of 23 float32, sum, configured", "broadcast of 24 float32, root 1, configured", "reduce of 25 float32, sum, root 1, configured", "alltoall of 26 float32, configured", "gather of 27 float32, root 1, configured", "scatter of 28 float32, root 1, configured", "all_reduce of 31 float32, an operator of the program", "send of 41 int8, peer {other}, group", "recv of 41 int8, peer {other}, group", "all_reduce of 42 float32, sum, group", "all_reduce of 61 float32, sum, in place", "put_signal of 51 float32, peer {other}, failed", "signal of 0 int8, peer {other}, failed", "wait_signal of 3 int8, failed", "reduce of 52 float32, sum, root 99, failed", ""][1:-1]
+COLLECTIVES = [
+    "all_reduce of 11 float32, sum",
+    "all_reduce of 12 float64, prod, in place",
+    "all_gather of 13 int8",
+    "reduce_scatter of 14 int32, max",
+    "broadcast of 15 float16, root 1",
+    "broadcast of 16 bfloat16, root 1",
+    "reduce of 17 float32, min, root 1",
+    "alltoall of 18 float32",
+    "gather of 19 float32, root 1",
+    "scatter of 20 float32, root 1",
+    "all_reduce of 21 float32, avg, configured",
+    "all_gather of 22 float32, configured",
+    "reduce_scatter of 23 float32, sum, configured",
+    "broadcast of 24 float32, root 1, configured",
+    "reduce of 25 float32, sum, root 1, configured",
+    "alltoall of 26 float32, configured",
+    "gather of 27 float32, root 1, configured",
+    "scatter of 28 float32, root 1, configured",
+    "all_reduce of 31 float32, an operator of the program",
+    "send of 41 int8, peer {other}, group",
+    "recv of 41 int8, peer {other}, group",
+    "all_reduce of 42 float32, sum, group",
+    "all_reduce of 61 float32, sum, in place",
+    "put_signal of 51 float32, peer {other}, failed",
+    "signal of 0 int8, peer {other}, failed",
+    "wait_signal of 3 int8, failed",
+    "reduce of 52 float32, sum, root 99, failed",
+]
 MADE = {
     "first": "rank {me} of 2 by init, alive",
     "71": "rank {me} of 2 by init, destroyed",
@@ -111,6 +139,4 @@ def test_what_nccl_refused_is_marked_on_its_communicator_and_a_refused_one_in_th
         assert refused is not None and (refused.how, refused.rank, refused.ranks) == ("init", 99, 2)
         errors = {name(recording, row): row.last_error for row in recording.communicators() if row.last_error}
         assert errors == {"first": 4}
-        assert [row.entered - row.returned for row in recording.communicators()] == [0] * len(
-            recording.communicators()
-        )
+        assert [row.entered - row.returned for row in recording.communicators()] == [0] * len(recording.communicators())

@@ -79,6 +79,19 @@ def test_the_missing_rank_is_named_though_it_waits_in_a_call_that_the_others_lef
     assert "It is in the making of another communicator (init)." in verdict.text
 
 
+def test_who_keeps_the_late_rank_in_a_split_is_named_with_it() -> None:
+    """Half of the ranks have a communicator, which one of them splits while the other goes on with all."""
+    half = [row(at, 1, inside=False, identity=5, ranks=2) for at in range(2)]
+    others = [process(rank, row(rank, 41, inside=True)) for rank in range(2)]
+    splits = replace(process(2, row(2, 40, inside=False), half[0]), making=making("split", 5))
+    verdict = judged([*others, splits, process(3, row(3, 41, inside=True), half[1])])
+    assert (verdict.cause, verdict.ranks) == ("missing", (2,))
+    assert "(split), to which rank 1 (node, pid 1003, rank 3 of the job) has not come." in verdict.text
+    # Where most ranks do not come it is the one that splits.
+    of_all = replace(splits, making=making("split", 1))
+    assert "(split)." in judged([*others, of_all, process(3, row(3, 41, inside=True), half[1])]).text
+
+
 @pytest.mark.parametrize(("state", "words"), [(RUNNING, ""), (GONE, ", which has ended without a word")])
 def test_the_rank_that_does_not_come_to_the_first_communicator_is_named(state: str, words: str) -> None:
     ranks = [replace(process(rank), making=making("init", 7, rank, 4)) for rank in range(3)]
