@@ -213,7 +213,7 @@ def test_a_file_of_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "sentence"), [
     ("", "has no"), ("[other]\n", "nothing else"), ("[[layer]]\n", "neither forward_us"),
     ("[[layer]]\nforward_flops = 1e9\n", "no flops_per_s"), ("[[layer]]\nforward_us = -1\n", "from 0 to 1e30"),
-    ("[[layer]]\nforward_us = nan\n", "from 0 to 1e30"), ("[[layer]]\nforward_us = 1\ncount = 100000\n", "more than"),
+    ("[[layer]]\nforward_us = nan\n", "no finite number"), ("[[layer]]\nforward_us = 1\ncount = 100000\n", "more than"),
     ("[[layer]]\nforward_us = 1\ncount = 100000000\n", "from 1 to 1000000, not 100000000"),
     ("[[layer]]\nforward_us = 1\ncuont = 1\n", "cuont"), ("layer = 1\n", "has no"),
     ("[step]\nparallel = 'dp'\n[[layer]]\nforward_us = 1\n", "parallel is one of"),
