@@ -252,3 +252,19 @@ def _thrown_at(finding: Finding, frames: Sequence[Frame], seen: Evidence) -> Fin
 def _place(frame: Frame) -> str:
     parts = PurePosixPath(clean(frame.file)).parts[-3:]
     return f"{'/'.join(parts)}:{frame.line} ({clean(frame.name)})"
+
+
+OF_MPI = "MPI says: "
+_MPI_ADVISES = re.compile(
+    r"\b(?:please|you (?:can|may|should|must|need)|try|either|check|ensure|make sure|consider|usually|use (?:the|--)"
+    r"|must be|requires?|correct|increase|decrease|add|remove)\b",
+    re.IGNORECASE,
+)
+_MPI_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z*\"])")
+MAX_MPI_ADVISES = 400
+
+
+def mpi_advice(text: str) -> str:
+    """What a box of MPI tells its reader to do, in its own words."""
+    said = [each for each in _MPI_SENTENCE.split(text.removeprefix(OF_MPI)) if _MPI_ADVISES.search(each)]
+    return shortened(clean(" ".join(said)), MAX_ADVICE).rstrip(". ") if text.startswith(OF_MPI) else ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from busbw.doctor.launch_rows import LAUNCH_ROWS
+
 ROWS = {
+    **LAUNCH_ROWS,
     "wrong-interface": r"""
 btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other hosts cannot reach ;
  name the network that all hosts share: --mca btl_tcp_if_include 10.0.0.0/8 --mca oob_tcp_if_include 10.0.0.0/8 (or
@@ -55,53 +58,6 @@ invalid device ordinal|failure 101\b ; a rank does not see the GPU of its peer: 
  Else keep the ranks apart: a different NCCL_HOSTID per container, or NCCL_P2P_DISABLE=1
 Cannot re-import peer buffer ; a GPU buffer was to be shared with a rank of another host ;
  suspend and resume with NCCL_MNNVL_ENABLE=0, or with IMEX set up on all hosts
-""",
-    "slurm-setup": r"""
-gres/\w+: count|differs from hardware ; a node has fewer GPUs, processors or memory than slurm.conf says ;
- compare slurmd -C and nvidia-smi -L with gres.conf on that node; repair the GPU, then scontrol update
- nodename=NODE state=resume
-SPANK|spank ; a plugin of srun (such as pyxis) is not installed on that node, or of another Slurm ;
- install the plugin for this Slurm on all nodes, name it in plugstack.conf, restart slurmd
-munge|credential|authentication ; Slurm's authentication fails between nodes: munge's key, its daemon or the clocks
- differ ;
- give all nodes one /etc/munge/munge.key, start munged, synchronise the clocks (chronyc makestep), restart slurmd
-contact slurm controller ; Slurm's controller does not answer ;
- systemctl status slurmctld on its host, open its port (6817), check SlurmctldHost in slurm.conf; scontrol ping
-[Pp]rolog|epilog ; Slurm's prolog or epilog failed on a node ;
- run the script of Prolog= by hand on that node as root and look at its exit code; then scontrol update state=resume
-plugin_load_from_file ; Slurm cannot load one of its plugins: a library that it needs is not there ;
- install the library that the line names on all nodes (ldd on the plugin), or choose another plugin
-Incompatible versions ; Slurm's commands and daemons are of releases that do not fit ;
- use one release of Slurm on login nodes, in containers, and on compute nodes
-""",
-    "slurm-resources": r"""
-placement group|required GPUs exceeds|fulfill resource request|autoscaler ; more GPUs or nodes are asked for than Ray's
- cluster has free ;
- ray status: nodes, GPUs and who holds them; lower the tensor and pipeline parallel sizes, join more nodes (ray start
- --address=HEAD:6379), end other jobs
-Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers enough of
- {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
- start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
- kubectl describe node shows (Allocatable). Add the toleration of the GPU nodes' taint
-Insufficient (?P<what>nvidia\.com/\S+|cpu|memory|ephemeral-storage) ; no node has enough {what} left for the pod ;
- kubectl describe node (Allocatable, Allocated); ask for fewer, end other pods, or add nodes; where a GPU node shows 0
- GPUs, restart its NVIDIA device plugin
-taint ; the pod does not tolerate the taint of the nodes that would fit ;
- add the toleration (key nvidia.com/gpu, operator Exists), or choose other nodes
-pod group is not ready|PodGroup|minAvailable|gang ; the gang scheduler waits: not all pods of the group find a place ;
- free GPUs or lower minAvailable and the number of workers; kubectl describe podgroup
-assign flavors|unused quota|admi(?:t|ssion) ; the queue (Kueue) does not admit the job: its quota has too little left ;
- kubectl get clusterqueue,workload; wait, ask for fewer, raise the queue's quota, or let it borrow (cohort)
-QOS|Assoc\w+ ; a limit of the account or quality of service holds the job back ;
- sacctmgr show assoc and show qos; ask for less, wait for the other jobs to end, or have the limit raised
-Invalid generic resource ; the partition has no GPUs of the name or number that the job asks for ;
- sinfo -o '%P %G' shows what there is; ask for --gres=gpu:N without a type, or the type that is shown
-More processors requested|layout tasks|cpu bind ; the job asks for more tasks or processors than its allocation has ;
- give srun the same --ntasks-per-node and --cpus-per-task as sbatch, whose product fits a node
-(?:qos|account|partition) ; the job names a partition, account or quality of service that it may not use ;
- sacctmgr show assoc user=$USER; sinfo; correct --partition, --account and --qos
-quota ; a quota does not allow what the job asks for ;
- kubectl describe resourcequota (cloud: the provider's quota page); ask for less or have it raised
 """,
     "version-mismatch": r"""
 compiled with NCCL version (?P<built>[\w.]+).{0,40}version (?P<loaded>[\w.]+?)\.?(?=\s|$) ; the program was compiled
@@ -167,14 +123,6 @@ Failed to determine (?:intra proc|local) ranks ; NCCL takes ranks of different c
  give each container or VM its own NCCL_HOSTID (or host name and /proc/sys/kernel/random/boot_id)
 lib wrapper not initialized ; libibverbs or GDRCopy could not be loaded before NCCL used it ;
  install rdma-core (libibverbs.so.1) in the image, or NCCL_IB_DISABLE=1
-""",
-    "pmi": r"""
-(?P<library>lib\w+\.so[\w.]*): cannot open ; Slurm's plugin for MPI (PMIx) lacks a library on this host: {library} ;
- install PMIx on all nodes (libpmix of the release that Slurm was built with), or start with srun --mpi=pmi2
- (srun --mpi=list shows what there is), or with mpirun
-plugin name for mpi|create (?:mpi )?context|Unable to load any ; Slurm was built without the MPI plugin that is asked
- for ;
- srun --mpi=list, then take one of these (--mpi=pmi2), or install Slurm's PMIx plugin (slurm-libpmi, libpmix)
 """,
     "nccl-hint": r"""
 cross-rail ; NICs of different rails cannot reach each other (NCCL's own hint) ;
@@ -258,38 +206,6 @@ Polling ; the port finds nothing at the other end of its cable ;
 Disabled|PORT_DOWN.{0,20}admin ; the port is switched off ;
  enable it: ip link set dev NAME up, ibportstate LID PORT enable, or mlxlink -d DEVICE -p 1 -a UP
 """,
-    "ssh-launch": r"""
-connect to host (?P<host>\S+) port (?P<port>\d+): Connection refused ; nobody listens for ssh on {host}, port {port} ;
- start sshd there (in the container, too), or name its port: ~/.ssh/config, --mca plm_rsh_args '-p PORT'
-connect to host (?P<host>\S+) .{0,20}(?:timed out|No route|unreachable) ; {host} cannot be reached by ssh ;
- correct the host's address, start the host or pod, and open port 22 between the hosts
-Host key verification|IDENTIFICATION HAS CHANGED ; the host key of a host is unknown or has changed ;
- ssh-keyscan HOST >> ~/.ssh/known_hosts (first ssh-keygen -R HOST), or StrictHostKeyChecking accept-new in
- ~/.ssh/config
-Permission denied|authentication methods ; ssh refuses the user: its key is not on that host ;
- ssh-copy-id to each host (the same ~/.ssh in containers, mode 600), then ssh -o BatchMode=yes HOST true
-""",
-    "mpi-launch": r"""
-HYDU_sock_connect|unable to get host address|unable to connect to server (?P<what>\S{2,60}) ; a host's launcher cannot
- reach mpiexec's host {what}: its name does not resolve there, or a firewall drops the port ;
- getent hosts NAME on each host must give an address that the others reach; mpiexec -iface eth0 (or
- HYDRA_IFACE) names the network; open all ports between the hosts
-not enough slots|already filled ; the hosts have fewer slots than processes are asked for ;
- name slots: -H host1:8,host2:8 or slots=8 in the hostfile; --oversubscribe only where GPUs are not counted by slots
-run as root ; mpirun refuses to run as root ;
- mpirun --allow-run-as-root (or OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1), or another user
-orted: ; MPI is not found on the other host (orted) ;
- install the same MPI at the same place on all hosts and name it: mpirun --prefix /opt/openmpi. Or set PATH and
- LD_LIBRARY_PATH in ~/.bashrc, before the line that leaves it for shells that are not interactive
-unable to locate|could not access|unable to (?:launch|find) the ; a host does not have the program at that path ;
- build or mount the program at the same path on all hosts, or give its full path
-complete a TCP connection|lost communication|does not know ; mpirun and its daemons on the other hosts cannot reach
- each other, or a daemon ended ;
- open all ports between the hosts and name the network: --mca oob_tcp_if_include eth0 (PRTE: --prtemca
- prte_if_include eth0); look on the named host for why its daemon ended (memory, node)
-hostfile ; the hostfile is missing or cannot be read ;
- correct the path of --hostfile; a line for each host: NAME slots=8
-""",
     "library-not-found": r"""
 (?P<library>libcudart\.so[\w.]*|libcublas\S*\.so[\w.]*|libnvrtc\S*\.so[\w.]*) ; a library of the CUDA runtime cannot be
  found: {library} ;
@@ -315,75 +231,6 @@ hostfile ; the hostfile is missing or cannot be read ;
  missing ;
  use the plugin's release for this NCCL, or unset NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN and NCCL_PROFILER_PLUGIN
 """,
-    "container-start": r"""
-no runtime for|runtime handler|[Rr]untimeClass|unknown or invalid runtime ; the container runtime of that node does not
- know the runtime that is asked for (nvidia) ;
- nvidia-ctk runtime configure --runtime=containerd (or docker) and restart it; the GPU operator's toolkit pod must run
- there; kubectl get runtimeclass
-FailedCreatePodSandBox|setup network|\bCNI\b|multus ; the pod's network cannot be set up (CNI, Multus, SR-IOV) ;
- kubectl describe pod names the plugin: restart its pod on that node, and free devices of ended pods. The
- NetworkAttachmentDefinition and the SR-IOV resource (VF) that it names must exist, and the pod must ask for them
-unresolvable CDI|CDI devices ; the container runtime does not know the GPUs by CDI ;
- nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml after each update of the driver, then restart the runtime
-40[13]\b|nauthorized|pull access denied|authentication|no basic auth ; the registry refuses the image: no login, or no
- right to it ;
- log in on that node (docker login; an imagePullSecret in the pod's namespace; ~/.config/enroot/.credentials)
-manifest (?:unknown|for)|404\b|tag .{0,40}not found ; the registry does not have that image or tag ;
- correct the image's name and tag, and that it exists for this processor
-exec format error ; the image is made for another processor ;
- use an image of this architecture (arm64 on Grace, amd64 else): docker manifest inspect IMAGE
-ErrImagePull|ImagePullBackOff ; the image cannot be pulled ;
- kubectl describe pod names the reason: correct the image's name, add an imagePullSecret, or reach the registry
-newuidmap|sub[ug]id ; this user may not make namespaces: no ids are set aside for it ;
- add the user to /etc/subuid and /etc/subgid on that node and install uidmap
-\.sqsh|acquire rootfs ; the container's image file is not there or cannot be unpacked ;
- correct the path of --container-image, import it again (enroot import), free the folder of ENROOT_DATA_PATH
-nvidia-container-(?:cli|runtime).{0,80}(?:driver|nvml|initialization|ldcache) ; the container cannot be given the GPUs:
- the
- driver on the host does not answer ;
- run nvidia-smi on the host; load or repair the driver there, then restart the container runtime
-FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
- see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
-""",
-    "kubernetes-event": r"""
-OOMKill ; a container of the pod was killed for its memory limit ;
- raise resources.limits.memory, or use fewer data loader workers; /dev/shm of medium Memory counts as well
-Evicted|evict ; the node evicted the pod (memory, disk, or taint) ;
- kubectl describe pod (Message) and node (Conditions); free disk or memory of the node, set requests as limits
-FailedCreatePodSandBox ; the pod's network could not be set up (CNI, Multus, SR-IOV) ;
- kubectl describe pod: which network failed; restart the CNI or SR-IOV plugin's pod of that node, free its devices
-FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
- see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
-""",
-    "process-crashed": r"""
-\bDataLoader worker|Pin memory thread ; a worker of the data loader died ;
- run with num_workers=0 to see its error; mostly /dev/shm is too small or the host's memory is full (dmesg)
-EngineDead|[Ee]ngine core ; the server's engine process died ;
- read the engine's own traceback, which stands before this line (EngineCore pid=...)
-""",
-    "job-cancelled": r"""
-Evict.{0,200}(?:ephemeral|local storage|disk) ; the node evicted the pod: it used more disk than it may, or the node's
- disk was full ;
- request ephemeral-storage in the pod, put checkpoints, caches (HF_HOME, TMPDIR) and logs on a volume; free the node's
- disk
-Evict.{0,200}memory ; the node evicted the pod: the node's memory ran out ;
- raise the pod's memory request and limit to what it uses, fewer data loader workers; no other pods on that node
-Evict.{0,200}(?:taint|NoExecute|unreachable|not-ready) ; the node was taken out of use (taint), and the pod with it ;
- kubectl describe node: why it is tainted or not ready; start again on other nodes, from the last checkpoint
-(?i:preempt) ; a job of higher priority took the nodes ;
- start again from the last checkpoint (--requeue), in a partition, QOS or priority class that is not preempted
-TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ;
- the job's time limit was reached ;
- ask for more time (--time, -l walltime, activeDeadlineSeconds), write checkpoints before it and go on in the next job
-KeyboardInterrupt|SIGINT|SIGHUP|signal: ?[12]\b|Signal 1 ; somebody or a closed terminal interrupted the job ;
- start it by sbatch, or under tmux, screen or nohup; where nobody did, the login node or scheduler ended it
-""",
-    "file-system": r"""
-StreamWriter failed|inline_container.{0,80}(?:writing|write) ; a checkpoint could not be written: the disk or quota is
- full, or the storage did not take it ;
- df -h and quota -s of that folder; free space or write elsewhere; mend the mount where it has space. The file is
- broken: use the checkpoint before
-""",
     "shm-full": r"""
 (?i:data ?loader) ; /dev/shm has no room for the batches of the data loader's workers ;
  start the container with --shm-size=16g or more or --ipc=host (Kubernetes: an emptyDir of medium Memory at /dev/shm);
@@ -405,11 +252,6 @@ misaligned address ; a kernel used an address that is not aligned ;
 unspecified launch failure ; a kernel failed while it ran: mostly an access outside of its memory ;
  run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; look for an Xid of that GPU in dmesg; update
  the extension that the kernel is of
-""",
-    "build-failed": r"""
-Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
- install python3-dev (python3.12-dev, python3-devel) of that Python in the image of all nodes; until then
- TORCH_COMPILE_DISABLE=1 or --enforce-eager
 """,
     "rank-count": r"""
 (?i:batch.{0,120}(?:world|gradient|micro)|train_batch_size) ; sizes of batches do not fit the number of ranks ;

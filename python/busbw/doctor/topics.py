@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.advice import OF_MPI, mpi_advice
 from busbw.doctor.codes import code_in
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.scan import Scan, speaker
@@ -376,31 +377,15 @@ def topic(text: str) -> str | None:
     return name
 
 
-_OF_MPI = "MPI says: "
-_ADVICE = re.compile(
-    r"\b(?:please|you (?:can|may|should|must|need)|try|either|check|ensure|make sure|consider|usually|use (?:the|--)"
-    r"|must be|requires?|correct|increase|decrease|add|remove)\b",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z*\"])")
-MAX_ADVICE = 400
-
-
-def _advice(text: str) -> str:
-    """What a box of MPI tells its reader to do, in its own words."""
-    said = [each for each in _SENTENCE.split(text.removeprefix(_OF_MPI)) if _ADVICE.search(each)]
-    return shortened(clean(" ".join(said)), MAX_ADVICE).rstrip(". ") if text.startswith(_OF_MPI) else ""
-
-
 def _finding(name: str, text: str, evidence: Evidence) -> Finding:
     known = SIGNATURES[name]
-    advice = _advice(text)
+    advice = mpi_advice(text)
     return replace(
         Finding(
             name,
             Severity.WARNING,
             shortened(clean(text), MAX_TITLE + 80)
-            if text.startswith(_OF_MPI)
+            if text.startswith(OF_MPI)
             else f"an error in words that no signature knows, by what it names: {shortened(clean(text), MAX_TITLE)}",
             (evidence,),
             Cost(known.cost),
