@@ -264,6 +264,9 @@ _MPI_SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z*\"])")
 MAX_MPI_ADVISES = 400
 
 
+MAX_ADVICE = 400
+
+
 def mpi_advice(text: str) -> str:
     """What a box of MPI tells its reader to do, in its own words."""
     said = [each for each in _MPI_SENTENCE.split(text.removeprefix(OF_MPI)) if _MPI_ADVISES.search(each)]

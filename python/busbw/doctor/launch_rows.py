@@ -1,4 +1,4 @@
-"""What `particulars` knows of what starts and ends programs: schedulers, MPI, containers, file systems. Rows as in particular_rows.py."""
+"""What `particulars` knows of launchers: schedulers, MPI, containers, ends of jobs. Rows as in particular_rows.py."""
 
 from __future__ import annotations
 
