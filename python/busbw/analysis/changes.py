@@ -78,8 +78,8 @@ def changes(values: Sequence[float], margin: float = 0.02) -> list[Change]:
 
 
 def _within_scatter(values: Sequence[float], places: Sequence[int]) -> int | None:
-    """The place whose two sides lie nearest together, where they are not apart by their own scatter (B. L. Welch,
-    Biometrika 34, 1947): ranks take a few wild runs that lie on one side by chance for a level."""
+    """The place whose two sides lie nearest together, where they are not apart by their own scatter (K. K. Yuen,
+    Biometrika 61, 1974): ranks take a few wild runs that lie on one side by chance for a level."""
     logs = [math.log(each) for each in values]
     sides = [_mean_and_error(logs[begin:end]) for begin, end in pairwise([0, *places, len(values)])]
     apart = []
@@ -91,8 +91,14 @@ def _within_scatter(values: Sequence[float], places: Sequence[int]) -> int | Non
 
 
 def _mean_and_error(logs: Sequence[float]) -> tuple[float, float]:
-    mean = math.fsum(logs) / len(logs)
-    return mean, math.sqrt(math.fsum((each - mean) ** 2 for each in logs) / (len(logs) * max(1, len(logs) - 1)))
+    """Of what a fifth at either end is cut off from, its scatter as if the ends were drawn in: wild runs are no scatter."""
+    cut = len(logs) // 5
+    values = sorted(logs)
+    kept = values[cut : len(values) - cut]
+    drawn = [min(max(each, kept[0]), kept[-1]) for each in values]
+    middle = math.fsum(drawn) / len(drawn)
+    error = math.fsum((each - middle) ** 2 for each in drawn) / (len(kept) * max(1, len(kept) - 1))
+    return math.fsum(kept) / len(kept), math.sqrt(error)
 
 
 def _relocated(

@@ -95,7 +95,7 @@ def test_times_are_limited_too() -> None:
         ("[[threshold]]\nmin_busbw_GBps = 1", "names no collective"),
         ('[[threshold]]\ncollective = "all_reduce"\nbytes = 8', "limits nothing"),
         (LIMIT.replace("100", '"fast"'), "not a number"),
-        (LIMIT.replace("100", "nan"), "not a number"),
+        (LIMIT.replace("100", "nan"), "no finite number"),
         (LIMIT.replace("100", "9" * 400), "not a number"),
         (LIMIT.replace("10\n", "100\n"), "would let anything pass"),
         (LIMIT.replace('"1M"', '"1X"'), "not a size"),
