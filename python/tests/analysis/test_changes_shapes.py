@@ -96,3 +96,12 @@ def test_a_few_wild_runs_on_one_side_are_no_level(seed: int) -> None:
     """Ranks alone take runs that lie on one side by chance for a level; their own scatter says otherwise."""
     make, _ = SHAPES["a burst of noise"]
     assert changes(make(random.Random(seed))) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_wild_runs_within_a_side_hide_no_step(seed: int) -> None:
+    draw = random.Random(seed)
+    wild = [draw.uniform(1.2, 5) if draw.random() < 0.06 else 1.0 for _ in range(80)]
+    values = [100 * math.exp(draw.gauss(0, 0.02)) * (1.08 if at >= 40 else 1) * wild[at] for at in range(80)]
+    found = changes(values)
+    assert [abs(each.at - 40) <= 3 for each in found] == [True]
