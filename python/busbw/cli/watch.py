@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -214,6 +214,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             print(f"busbw watch: the job {how}. {verdict.text}", file=sys.stderr)
             watching.tell_of_hardware(verdict)
     watcher.look_once_more()
+    seen = [path for path in watcher.recordings if path not in before]
     watcher.close(keep=code != 0)
     if others := left_behind(folder, since):
         where = (
@@ -223,13 +224,34 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             f"busbw watch: {len(others)} processes of the program go on after its end. Their calls {where}",
             file=sys.stderr,
         )
-    print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
-    _pictures(args, [path for path in find(folder) if path not in before])
-    for reason in [*watcher.refused.values(), *(share.refused.values() if share else ())]:
+    paths, lost = _kept([path for path in find(folder) if path not in before], seen)
+    if paths or not lost:
+        print(_summary(paths, args.late), file=sys.stderr)
+    _pictures(args, paths)
+    for reason in [*lost, *watcher.refused.values(), *(share.refused.values() if share else ())]:
         print(f"busbw watch: {reason}", file=sys.stderr)
     if hung:
         return HUNG
     return code if code >= 0 else 128 - code
+
+
+def _kept(paths: list[Path], seen: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Recordings that can be read when the job has ended, and what became of the others, as a log's rotation does."""
+    from busbw.watch.recording import Recording
+
+    kept, lost = [], []
+    for path in paths:
+        try:
+            Recording(path).close()
+            kept.append(path)
+        except UserError as error:
+            if path in seen:
+                lost.append(f"{error}: it was one while the job ran, and is left out")
+    gone = [path for path in seen if path not in paths]
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        lost.append(f"{gone[0]}{more} was moved or deleted while the job ran, and is left out")
+    return kept, lost
 
 
 def _environment(args: Args, words: list[str], folder: Path) -> dict[str, str]:
