@@ -341,3 +341,15 @@ def test_of_ranks_that_wait_for_each_other_on_two_communicators_the_fewer_ones_l
     pair = [replace(each, is_new_turn=each is seldom[0]) for each in (*seldom[:1], here)]
     verdict = judged(pair)
     assert (verdict.cause, verdict.ranks) == ("order", (0,))
+
+
+def test_of_ranks_that_are_late_when_the_job_failed_all_are_named_unless_all_ended_without_a_word() -> None:
+    """The first of those that ended so may have drawn the others with it; one that exited was not drawn."""
+    on = [replace(process(rank, row(rank, 41)), state=GONE) for rank in (0, 3)]
+    late = [replace(process(1, row(1, 40)), state=GONE), replace(process(2, row(2, 40)), state=EXITED)]
+    mixed = [*on, *late]
+    verdict = after_the_end(mixed)
+    assert verdict is not None and (verdict.cause, set(verdict.ranks)) == ("ended", {1, 2})
+    ended_ns = {mixed[2].key: NOW - SECOND, mixed[3].key: NOW}
+    verdict = after_the_end([*mixed[:3], replace(mixed[3], state=GONE)], ended_ns)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("ended", (1,))
