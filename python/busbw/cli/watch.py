@@ -224,15 +224,21 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             f"busbw watch: {len(others)} processes of the program go on after its end. Their calls {where}",
             file=sys.stderr,
         )
-    paths, lost = _kept([path for path in find(folder) if path not in before], seen)
-    if paths or not lost:
-        print(_summary(paths, args.late), file=sys.stderr)
-    _pictures(args, paths)
-    for reason in [*lost, *watcher.refused.values(), *(share.refused.values() if share else ())]:
-        print(f"busbw watch: {reason}", file=sys.stderr)
+    _tell_of_all(args, [path for path in find(folder) if path not in before], seen, [
+        *watcher.refused.values(), *(share.refused.values() if share else ())])  # fmt: skip
     if hung:
         return HUNG
     return code if code >= 0 else 128 - code
+
+
+def _tell_of_all(args: Args, paths: list[Path], seen: Sequence[Path], refused: Sequence[str]) -> None:
+    """When the job has ended: what was called, and what of it could not be read."""
+    kept, lost = _kept(paths, seen)
+    if kept or not lost:
+        print(_summary(kept, args.late), file=sys.stderr)
+    _pictures(args, kept)
+    for reason in [*lost, *refused]:
+        print(f"busbw watch: {reason}", file=sys.stderr)
 
 
 def _kept(paths: list[Path], seen: Sequence[Path]) -> tuple[list[Path], list[str]]:

@@ -73,4 +73,9 @@ def test_a_file_that_is_cut_off_while_it_is_read_has_the_header_that_it_had(tmp_
         path.write_bytes(b"")
         assert recording.header() == before
         assert (recording.communicators(), list(recording.calls()), list(recording.times())) == ([], [], [])
-        assert (recording.call(1), recording.making(), recording.refused(), recording.pulses()) == (None, None, None, {})
+        assert (recording.call(1), recording.making(), recording.refused(), recording.pulses()) == (
+            None,
+            None,
+            None,
+            {},
+        )
