@@ -18,6 +18,7 @@
 #include "library/common/descriptor.h"
 #include "library/common/failure.h"
 #include "library/common/process.h"
+#include "library/record/cut_off.h"
 #include "library/record/this_thread.h"
 
 namespace busbw::record {
@@ -197,6 +198,7 @@ Recording::Recording(const Settings& settings) {
   // Last: a reader that sees it may read the rest.
   std::atomic_thread_fence(std::memory_order_release);
   std::memcpy(header_->magic, magic, sizeof magic);
+  outlive_truncation(header_, bytes);
 }
 
 Recording::~Recording() {
@@ -245,6 +247,7 @@ bool Recording::back(std::uint64_t at, std::uint64_t bytes) {
     struct stat now{};
     return ::fstat(file, &now) == 0 && now.st_dev == file_device_ && now.st_ino == file_number_;
   };
+  if (was_cut_off()) return false;
   const bool is_here = is_ours(file_);
   const int file = is_here ? file_ : ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   const bool backed = file >= 0 && is_ours(file) && ::posix_fallocate(file, off_t(at), off_t(bytes)) == 0;

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,6 +216,7 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             print(f"busbw watch: the job {how}. {verdict.text}", file=sys.stderr)
             watching.tell_of_hardware(verdict)
     watcher.look_once_more()
+    seen = [path for path in watcher.recordings if path not in before]
     watcher.close(keep=code != 0)
     if others := left_behind(folder, since):
         where = (
@@ -225,13 +226,40 @@ def _watch(args: Args, words: list[str], folder: Path) -> int:
             f"busbw watch: {len(others)} processes of the program go on after its end. Their calls {where}",
             file=sys.stderr,
         )
-    print(_summary((path for path in find(folder) if path not in before), args.late), file=sys.stderr)
-    _pictures(args, [path for path in find(folder) if path not in before])
-    for reason in [*watcher.refused.values(), *(share.refused.values() if share else ())]:
-        print(f"busbw watch: {reason}", file=sys.stderr)
+    _tell_of_all(args, [path for path in find(folder) if path not in before], seen, [
+        *watcher.refused.values(), *(share.refused.values() if share else ())])  # fmt: skip
     if hung:
         return HUNG
     return code if code >= 0 else 128 - code
+
+
+def _tell_of_all(args: Args, paths: list[Path], seen: Sequence[Path], refused: Sequence[str]) -> None:
+    """When the job has ended: what was called, and what of it could not be read."""
+    kept, lost = _kept(paths, seen)
+    if kept or not lost:
+        print(_summary(kept, args.late), file=sys.stderr)
+    _pictures(args, kept)
+    for reason in [*lost, *refused]:
+        print(f"busbw watch: {reason}", file=sys.stderr)
+
+
+def _kept(paths: list[Path], seen: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Recordings that can be read when the job has ended, and what became of the others, as a log's rotation does."""
+    from busbw.watch.recording import Recording
+
+    kept, lost = [], []
+    for path in paths:
+        try:
+            Recording(path).close()
+            kept.append(path)
+        except UserError as error:
+            if path in seen:
+                lost.append(f"{error}: it was one while the job ran, and is left out")
+    gone = [path for path in seen if path not in paths]
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        lost.append(f"{gone[0]}{more} was moved or deleted while the job ran, and is left out")
+    return kept, lost
 
 
 def _environment(args: Args, words: list[str], folder: Path) -> dict[str, str]:

@@ -153,6 +153,7 @@ class Recording:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._pid_here: int | None = None
+        self._last: Header | None = None
         self._blocks: list[tuple[bytes, list[Communicator]]] = []
         """Rows of the table as they were read last."""
         try:
@@ -176,9 +177,14 @@ class Recording:
         os.close(self._file)
 
     def header(self) -> Header:
-        """The head of the file as it is now; UserError where it is no recording that this busbw can read."""
+        """The head of the file as it is now; UserError where it is no recording that this busbw can read.
+
+        Of a file that was cut off since it was opened, as a log that is rotated, what it was before.
+        """
         raw = self._read(0, HEADER.size)
         if len(raw) < HEADER.size or raw[:8] != MAGIC:
+            if self._last:
+                return self._last
             raise UserError(f"{self.path} is no recording of busbw, or its process has not begun it yet")
         (
             _, version, header_bytes, row_bytes, rows, call_bytes, tick, capacity, rows_at, calls_at, length, pid, uid,
@@ -197,10 +203,11 @@ class Recording:
         name = host.split(b"\0")[0].decode("ascii", errors="replace")
         if self._pid_here is None and not ended and not is_ours(name, namespace):
             self._pid_here = NUMBERS.here(self.path, name, namespace, pid, start, boot)
-        return Header(
+        self._last = Header(
             capacity, rows, rows_at, calls_at, self._pid_here or pid, uid, start, boot, namespace, realtime, monotonic,
             nccl, rank, name, calls, lost, used, rows_lost, bool(ended), bool(synchronous), self._pid_here is not None,
         )  # fmt: skip
+        return self._last
 
     def communicators(self) -> list[Communicator]:
         """Every row, in the order in which they were made."""

@@ -52,7 +52,8 @@ class Summary:
         if not self.calls:
             return (
                 "no call of NCCL was recorded: the program made none, or has an NCCL within another library, where "
-                "nothing can stand in front of it"
+                "nothing can stand in front of it. A command that changes the user or clears the environment, as sudo "
+                "or env -i, also hides what it starts"
             )
         rows = [
             (

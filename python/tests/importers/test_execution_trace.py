@@ -12,7 +12,8 @@ import pytest
 
 from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.importers.execution_trace import convert, rank_of
+from busbw.importers import execution_trace
+from busbw.importers.execution_trace import MAX_RANKS, convert, rank_of
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import Plan, plan
 
@@ -145,6 +146,46 @@ def test_a_rank_is_read_from_the_name_and_a_version_is_none(name: str, rank: int
     assert rank_of(Path("traces-2") / name, 0, 1) == rank
 
 
+def test_a_rank_beyond_the_most_is_refused() -> None:
+    assert rank_of(Path(f"rank-{MAX_RANKS - 1}.json"), 0, 1) == MAX_RANKS - 1
+    with pytest.raises(UserError, match=f"rank {MAX_RANKS} is more than busbw takes"):
+        rank_of(Path(f"rank-{MAX_RANKS}.json"), 0, 1)
+
+
+def test_a_packed_trace_is_unpacked_to_the_last_byte_that_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = json.dumps({"nodes": [init(), call(10, "allreduce", 8, 8)]}).encode()
+    packed = tmp_path / "rank-0.json.gz"
+    packed.write_bytes(gzip.compress(text))
+    monkeypatch.setattr(execution_trace, "MAX_BYTES", len(text))
+    assert len(execution_trace.read(packed, 0).calls) == 1
+    packed.write_bytes(gzip.compress(text + b" "))
+    with pytest.raises(UserError, match="unpacks to more than"):
+        execution_trace.read(packed, 0)
+
+
+def test_without_times_calls_keep_their_order_and_what_a_receiver_gets_is_its_count(tmp_path: Path) -> None:
+    """A root that is none of the group's ranks is left out, and parts of one size are an all-to-all."""
+    for rank in range(3):
+        nodes = [
+            init(), call(10, "allreduce", 8, 8), call(11, "allreduce", 9, 9), call(12, "broadcast", 4, 4, peer=3),
+            call(13, "all_to_allv", 12, 12, split="[4, 4, 4]"),
+            *([call(14, "recv", 7, 5, peer=1)] if rank == 0 else []),
+            *([call(14, "send", 5, 7, peer=0)] if rank == 1 else []),
+        ]  # fmt: skip
+        write(tmp_path, rank, nodes)
+    (tmp_path / "rec").mkdir()
+    _, notes = convert(sorted(tmp_path.glob("*.json")), tmp_path / "rec")
+    assert notes == ["3 calls on too many process groups, or with a root that is none of their ranks are left out"]
+    steps = planned(tmp_path / "rec").ranks[0].steps
+    assert [(step[2], step[3]) for step in steps] == [
+        ("all_reduce", 8), ("all_reduce", 9), ("alltoall", 4), ("recv", 5),
+    ]  # fmt: skip
+    begun = [step[0] for step in steps]
+    assert begun == sorted(set(begun)) and begun[1] - begun[0] == 960, "a microsecond, in whole ticks"
+
+
 def test_a_trace_of_param_has_times_and_ranks_of_the_job(tmp_path: Path) -> None:
     """Two ranks of a job of eight: 4 sends to 6."""
     for rank in (4, 6):
@@ -173,6 +214,7 @@ def test_a_trace_of_param_has_times_and_ranks_of_the_job(tmp_path: Path) -> None
         (json.dumps({"nodes": [init()]}), "no collective with its process group"),
         (json.dumps({"nodes": [call(1, "allreduce", 4, 4)]}), "no collective with its process group"),
         (json.dumps({"nodes": [init(), call(4, "allreduce", -4, 4)]}), "a part is missing"),
+        ('{"nodes": [{"id": true, "name": "x"}]}', "a part is missing"),
     ],
 )  # fmt: skip
 def test_what_is_no_trace_is_a_sentence(tmp_path: Path, text: str, said: str) -> None:

@@ -34,6 +34,26 @@ def test_messages_of_a_rank_that_lost_calls_are_left_out(tmp_path: Path) -> None
     assert [[step[2] for step in rank.steps] for rank in planned(tmp_path).ranks] == [["all_reduce"], ["all_reduce"]]
 
 
+def test_messages_of_unlike_types_are_left_out_from_there_on(tmp_path: Path) -> None:
+    for rank, kind in enumerate(("send", "recv")):
+        types = ["float32", "int32" if rank else "float32", "float32"]
+        calls = [Made(at * 10**6, kind=kind, root=1 - rank, type=type_) for at, type_ in enumerate(types)]
+        write(tmp_path, rank, [Row(rank, 2)], [*calls, Made(9 * 10**6)])
+    assert [[step[2] for step in rank.steps] for rank in planned(tmp_path).ranks] == [
+        ["send", "all_reduce"],
+        ["recv", "all_reduce"],
+    ]
+
+
+def test_what_was_refused_is_not_replayed_though_it_was_called_alike(tmp_path: Path) -> None:
+    refused = 4
+    for rank in range(2):
+        write(tmp_path, rank, [Row(rank, 2)], [Made(0, flags=refused), Made(10**6)])
+    made = planned(tmp_path)
+    assert [len(rank.steps) for rank in made.ranks] == [1, 1]
+    assert made.left_out == {"calls that were refused, or captured into a graph": 2}
+
+
 def test_a_recording_of_too_many_calls_is_refused_with_the_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,22 @@ def test_the_rank_that_does_not_come_to_the_first_communicator_is_named(state: s
     assert judge(whole, NOW, is_long=True) is None, "all have come"
 
 
+def test_the_wait_for_a_communicator_counts_from_the_first_that_came() -> None:
+    came = [replace(making("init", 7, rank, 4), since_ns=NOW - (3 + rank) * SECOND) for rank in range(3)]
+    verdict = judged([*(replace(process(rank), making=came[rank]) for rank in range(3)), process(3)])
+    assert "the first since 5.0 s." in verdict.text
+
+
+def test_of_a_part_of_the_job_nobody_is_named_where_several_may_be_the_missing_one() -> None:
+    """Ranks 0 and 3 of the job make a communicator of three; 1 or 2 of the job is its other one."""
+    made = [replace(process(at), making=making("init", 7, rank, 3)) for rank, at in ((0, 0), (2, 3))]
+    verdict = judged([*made, process(1), process(2)])
+    assert verdict.accused == ()
+    assert verdict.text.startswith("Rank 1, of which nothing was seen")
+    # With one between them it is that one.
+    assert judged([*made, process(1)]).accused == (("node", 1001),)
+
+
 @pytest.mark.parametrize("how", ["destroyed", "aborted"])
 def test_a_rank_that_has_left_its_communicator_is_named_where_others_wait_in_it(how: str) -> None:
     left = replace(process(2), over=(replace(row(2, 40), ended=how),))
@@ -325,3 +341,15 @@ def test_of_ranks_that_wait_for_each_other_on_two_communicators_the_fewer_ones_l
     pair = [replace(each, is_new_turn=each is seldom[0]) for each in (*seldom[:1], here)]
     verdict = judged(pair)
     assert (verdict.cause, verdict.ranks) == ("order", (0,))
+
+
+def test_of_ranks_that_are_late_when_the_job_failed_all_are_named_unless_all_ended_without_a_word() -> None:
+    """The first of those that ended so may have drawn the others with it; one that exited was not drawn."""
+    on = [replace(process(rank, row(rank, 41)), state=GONE) for rank in (0, 3)]
+    late = [replace(process(1, row(1, 40)), state=GONE), replace(process(2, row(2, 40)), state=EXITED)]
+    mixed = [*on, *late]
+    verdict = after_the_end(mixed)
+    assert verdict is not None and (verdict.cause, set(verdict.ranks)) == ("ended", {1, 2})
+    ended_ns = {mixed[2].key: NOW - SECOND, mixed[3].key: NOW}
+    verdict = after_the_end([*mixed[:3], replace(mixed[3], state=GONE)], ended_ns)
+    assert verdict is not None and (verdict.cause, verdict.ranks) == ("ended", (1,))

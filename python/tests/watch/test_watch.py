@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.errors import UserError
 from busbw.watch.recording import Recording
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -200,8 +202,12 @@ def test_a_program_that_calls_no_nccl_is_said_so() -> None:
         [sys.executable, "-m", "busbw", "watch", "--", "sh", "-c", "exit 5"],
         env=environ, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    said = "no call of NCCL was recorded: the program made none, or has an NCCL within another library, where "
-    assert (done.returncode, done.stderr) == (5, f"{said}nothing can stand in front of it\n")
+    assert done.returncode == 5
+    assert done.stderr == (
+        "no call of NCCL was recorded: the program made none, or has an NCCL within another library, where nothing can "
+        "stand in front of it. A command that changes the user or clears the environment, as sudo or env -i, also "
+        "hides what it starts\n"
+    )
 
 
 PROGRAM = """
@@ -244,3 +250,63 @@ def test_a_program_that_forks_and_becomes_another_one_is_recorded(tmp_path: Path
         assert subprocess.run(words, env=environ, stderr=told, timeout=60, check=False).returncode == 0
         told.seek(0)
         assert said in told.read()
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("mv {file} {file}.1", r"\.busbwrec and 1 more was moved or deleted while the job ran"),
+        ("cp {file} {file}.1; : > {file}", r"is no recording of busbw.*: it was one while the job ran"),
+    ],
+    ids=["moved", "cut off"],
+)
+def test_a_job_outlives_the_rotation_of_its_recordings_which_is_told(tmp_path: Path, does: str, said: str) -> None:
+    """As of logs: by another name, or copied and cut off. A write beyond the end of a mapped file ends a program."""
+    recordings, nccl, folder = tmp_path / "recordings", tmp_path / "libnccl.so.2", tmp_path / "job"
+    shutil.copy(BUILD / "lib" / "libbusbw_cpu.so", nccl)
+    folder.mkdir()
+    words = [sys.executable, "-m", "busbw", "watch", "--output", str(recordings), "--late", "1000s", "--"]
+    words += [sys.executable, str(JOB), str(nccl), "2", "600", "pauses", str(folder)]
+    environ = {**os.environ, "BUSBW_ENGINE": str(BUILD / "bin" / "busbw-engine"), "PAUSE_S": "0.3"}
+    job = subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 30
+    while not (files := sorted(recordings.glob("*.busbwrec"))) or len(files) < 2 or not all(map(calls_in, files)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(1.0)
+    for file in files:
+        subprocess.run(["sh", "-c", does.format(file=file)], check=True)
+    assert job.poll() is None, "rotated too late"
+    _, heard = job.communicate(timeout=120)
+    assert job.returncode == 0, heard
+    assert re.search(said, heard), heard
+    assert "no call of NCCL" not in heard and "the job failed" not in heard
+
+
+@pytest.mark.parametrize("how", ["os.kill(os.getpid(), signal.SIGBUS)", "beyond_the_end()"])
+def test_any_other_bus_error_ends_the_program_as_before(tmp_path: Path, how: str) -> None:
+    program = (
+        "import ctypes, mmap, os, signal, sys\n"
+        "class Id(ctypes.Structure): _fields_ = [('internal', ctypes.c_char * 128)]\n"
+        "def beyond_the_end():\n"
+        "    with open(sys.argv[2], 'w+b') as file:\n"
+        "        file.truncate(8192); seen = mmap.mmap(file.fileno(), 8192); file.truncate(0); seen[5000]\n"
+        "nccl, one, comm = ctypes.CDLL(sys.argv[1]), Id(), ctypes.c_void_p()\n"
+        "nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]\n"
+        "assert nccl.ncclGetUniqueId(ctypes.byref(one)) == 0\n"
+        f"assert nccl.ncclCommInitRank(ctypes.byref(comm), 1, one, 0) == 0\n{how}\n"
+    )
+    recorder = BUILD / "lib" / "libbusbw_record.so"
+    environ = {**os.environ, "BUSBW_RECORD_DIR": str(tmp_path), "BUSBW_REAL_NCCL": str(BUILD / "lib/libbusbw_cpu.so")}
+    words = [sys.executable, "-c", program, str(recorder), str(tmp_path / "file")]
+    assert subprocess.run(words, env=environ, timeout=60, check=False).returncode == -signal.SIGBUS
+    assert list(tmp_path.glob("*.busbwrec"))
+
+
+def calls_in(file: Path) -> int:
+    """What a recording has, which may be just beginning."""
+    try:
+        with Recording(file) as recording:
+            return recording.header().calls
+    except UserError:
+        return 0
