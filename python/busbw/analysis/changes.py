@@ -91,7 +91,7 @@ def _within_scatter(values: Sequence[float], places: Sequence[int]) -> int | Non
 
 
 def _mean_and_error(logs: Sequence[float]) -> tuple[float, float]:
-    """Of what a fifth at either end is cut off from, its scatter as if the ends were drawn in: wild runs are no scatter."""
+    """Of what is left without a fifth at either end; the scatter is that of all, with those ends drawn in."""
     cut = len(logs) // 5
     values = sorted(logs)
     kept = values[cut : len(values) - cut]

@@ -70,7 +70,7 @@ RIGHTS = (
 
 def clusters() -> dict[str, tuple[Cluster, tuple[str, ...]]]:
     """Each play's cluster and further words."""
-    found = {fate: (Cluster(RECORD, fates={"n3": fate}), ("--trial-limit", "5" if fate == "unschedulable" else "60"))
+    found = {fate: (Cluster(RECORD, fates={"n3": fate}), ("--trial-limit", "15" if fate == "unschedulable" else "60"))
              for fate, _ in FATES}  # fmt: skip
     found |= {verb: (Cluster(RECORD, forbidden=frozenset([verb])), ()) for verb, _ in RIGHTS}
     kept = Cluster(RECORD, fates={"n3": "evicted"}, forbidden=frozenset(["delete jobs"]))

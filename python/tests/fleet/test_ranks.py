@@ -138,7 +138,7 @@ def test_a_stranger_at_the_door_is_no_rank(tmp_path: Path) -> None:
         for each in strangers:
             each.close()
     assert [code for code, _, _ in ends] == [1, 0, 0] and len(strangers) == 3
-    assert "3 connections that were not of this job were refused (3 wrong secret)" in ends[0][2]
+    assert "3 connections that were not of this job were refused (3 not busbw)" in ends[0][2]
     assert ends[1][2] == ends[2][2] == ""
 
 
