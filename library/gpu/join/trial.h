@@ -70,12 +70,12 @@ class Trial {
   // What this rank has found, once in a trial: whether our way is the faster one, or that the trial says nothing.
   enum class Vote : std::uint32_t { none, nccl, ours, again };
   void vote(int trial, Vote vote) { words_.votes[trial][rank_].store(std::uint32_t(vote)); }
+  // What holds at this call, which is behind the blocks; nccl as long as a vote is missing.
+  Vote verdict(const Plan& plan, std::uint64_t call) const;
 
  private:
   static constexpr std::uint32_t no_start = 1;
   std::uint32_t proposed_at(std::uint64_t call, const Proposal& proposal) const;
-  // What holds at this call, which is behind the blocks; nccl as long as a vote is missing.
-  Vote verdict(const Plan& plan, std::uint64_t call) const;
   Vote counted(int trial, std::size_t point) const;
 
   Words& words_;

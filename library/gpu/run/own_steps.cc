@@ -11,10 +11,7 @@ namespace busbw::gpu {
 namespace {
 
 constexpr std::uint64_t fewest_calls = 32;
-constexpr int most_mixed = 3;  // trials, each with blocks twice as long as before
-
-// A difference that is less is none: then the way that everybody knows is taken.
-constexpr double least_gain = 0.005;
+constexpr std::uint64_t fewest_steps = 2;
 
 // So many blocks in a row that take so much more or less: another trial may say something else.
 constexpr double other_step = 0.15;
@@ -27,16 +24,6 @@ constexpr std::uint64_t beginning = 0xcbf29ce484222325ull;
 
 std::uint64_t mixed(std::uint64_t sum, std::uint64_t value) {  // FNV-1a, by words
   return (sum ^ value) * 0x100000001b3ull;
-}
-
-// The shorter one of the two that are timed: whatever holds a step up, a file or a validation, only adds to it.
-std::array<double, 2> nccl_and_ours(const BlockTimes& blocks) {
-  std::array<double, 2> least{blocks[1], blocks[3]};
-  for (std::size_t i = 1; i < blocks.size(); i += 2) {
-    double& of_side = least[Trial::ways[i] == Trial::Way::ours];
-    of_side = std::min(of_side, blocks[i]);
-  }
-  return least;
 }
 
 }  // namespace
@@ -96,25 +83,10 @@ std::uint64_t CallHistory::period() const {
   return by_shapes >= least_by_shapes ? by_shapes : 0;
 }
 
-std::uint32_t block_of_steps(std::uint64_t calls_of_a_step, std::uint64_t fewest_steps) {
+std::uint32_t block_of_steps(std::uint64_t calls_of_a_step) {
   if (calls_of_a_step == 0 || calls_of_a_step > CallHistory::most / 3) return 0;
   const std::uint64_t steps = std::max(fewest_steps, (fewest_calls + calls_of_a_step - 1) / calls_of_a_step);
   return std::uint32_t(steps * calls_of_a_step);
-}
-
-bool ours_are_faster(const BlockTimes& blocks) {
-  const auto [nccl, ours] = nccl_and_ours(blocks);
-  return ours < nccl * (1 - least_gain);
-}
-
-bool are_mixed(const BlockTimes& blocks) {
-  std::array<double, 2> least{blocks[1], blocks[3]}, most = least;
-  for (std::size_t i = 1; i < blocks.size(); i += 2) {
-    const std::size_t side = Trial::ways[i] == Trial::Way::ours;
-    least[side] = std::min(least[side], blocks[i]);
-    most[side] = std::max(most[side], blocks[i]);
-  }
-  return least[0] < most[1] && least[1] < most[0];
 }
 
 OwnSteps::OwnSteps(std::shared_ptr<Device> device, Ballots& ballots, int rank, bool talks)
@@ -152,11 +124,14 @@ void OwnSteps::see(std::uint64_t number, const Call& call) {
 
 std::uint32_t OwnSteps::next_block(bool again) const {
   if (!history_ || (plan_.trial >= 0 && !again && !again_)) return 0;
-  return block_of_steps(history_->period(), 2ull << mixed_);
+  return block_of_steps(history_->period());
 }
 
 void OwnSteps::begin(const Trial::Plan& plan) {
   forget_times();
+  // Where a rank was not sure, the blocks of both trials count.
+  const bool goes_on = plan_.block == plan.block && ballots_.trial().verdict(plan_, plan.first) == Trial::Vote::again;
+  if (!goes_on) comparison_.forget();
   plan_ = plan;
   shapes_.fill(beginning);
   captured_ = voted_ = again_ = false;
@@ -194,20 +169,19 @@ void OwnSteps::vote() {
   }
   BlockTimes blocks{};
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = device_->milliseconds(begins_[i], begins_[i + 1]);
+  comparison_.add(blocks);
   // The first steps of a program are restless.
-  mixed_ = are_mixed(blocks) ? mixed_ + 1 : 0;
-  again_ = mixed_ > 0 && mixed_ < most_mixed;
-  if (again_) return ballots_.trial().vote(plan_.trial, Trial::Vote::again);
-  mixed_ = 0;
-  const bool ours = ours_are_faster(blocks);
-  ballots_.trial().vote(plan_.trial, ours ? Trial::Vote::ours : Trial::Vote::nccl);
-  const auto [by_nccl, by_ours] = nccl_and_ours(blocks);
-  expected_ms_ = ours ? by_ours : by_nccl;
+  again_ = !comparison_.sure();
+  const bool ours = comparison_.ours_are_faster();
+  const Trial::Vote vote = again_ ? Trial::Vote::again : ours ? Trial::Vote::ours : Trial::Vote::nccl;
+  ballots_.trial().vote(plan_.trial, vote);
+  if (!again_) expected_ms_ = ours ? comparison_.ours() : comparison_.nccl();
   if (talks_) {
     std::fprintf(stderr,
                  "busbw: rank %d: %u calls of the program took %.2f ms with NCCL and %.2f ms with staged copies; this "
                  "rank is for %s\n",
-                 rank_, plan_.block, by_nccl, by_ours, ours ? "staged copies" : "NCCL");
+                 rank_, plan_.block, comparison_.nccl(), comparison_.ours(),
+                 again_ ? "another trial" : ours ? "staged copies" : "NCCL");
   }
 }
 

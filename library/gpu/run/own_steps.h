@@ -11,6 +11,7 @@
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/ballots.h"
 #include "library/gpu/run/call.h"
+#include "library/gpu/run/comparison.h"
 
 namespace busbw::gpu {
 
@@ -48,8 +49,8 @@ class CallHistory {
 // Of a call, what NCCL wants to be equal on all ranks.
 std::uint64_t shape_of(const Call& call);
 
-// Calls of a block: whole steps, so many or more, and no fewer calls than tell something. 0 where steps have too many.
-std::uint32_t block_of_steps(std::uint64_t calls_of_a_step, std::uint64_t steps = 2);
+// Calls of a block: whole steps, two or more, and no fewer calls than tell something. 0 where steps have too many.
+std::uint32_t block_of_steps(std::uint64_t calls_of_a_step);
 
 // Thread-safe.
 class OwnSteps {
@@ -92,15 +93,8 @@ class OwnSteps {
   std::uint64_t later_blocks_ = 0;
   int unlike_ = 0;
   bool again_ = false;
-  int mixed_ = 0;  // trials one after the other that were
+  Comparison comparison_;  // of this trial and those that it goes on from
   bool done_ = false;
 };
-
-// The milliseconds of a trial's blocks, the last aside. Every other one counts.
-using BlockTimes = std::array<double, Trial::blocks - 1>;
-// The shorter one of ours is shorter than that of NCCL's by more than a doubt.
-bool ours_are_faster(const BlockTimes& blocks);
-// Whether a longer trial could say something else: some of ours are shorter than some of NCCL's, and some are longer.
-bool are_mixed(const BlockTimes& blocks);
 
 }  // namespace busbw::gpu
