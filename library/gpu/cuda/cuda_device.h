@@ -31,6 +31,11 @@ class CudaDevice : public Device {
   RangeHandle share_range(const void* memory, std::size_t bytes, Descriptor& descriptor) override;
   void* open_range(const RangeHandle& range, const Descriptor& descriptor) override;
   void close_range(const RangeHandle& range, void* opened) noexcept override;
+  Chunks retain_chunks(const void* memory, std::size_t bytes, std::size_t enough) override;
+  bool are_there(const Chunks& chunks, const void* memory, std::size_t bytes) override;
+  std::vector<Descriptor> share(const Chunks& chunks) override;
+  void release(const Chunks& chunks) noexcept override;
+  void* open_chunks(std::uint64_t each, const std::vector<Descriptor>& descriptors) override;
   void check_reach(const void* memory) override;
   DeviceStream create_stream() override;
   void destroy(DeviceStream stream) noexcept override;

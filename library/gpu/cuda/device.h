@@ -41,6 +41,14 @@ struct RangeHandle {
   std::int32_t reserved;
 };
 
+// Memory of cuMemCreate that lies in one piece in the address space, in allocations of one size: as a part of one of
+// PyTorch's expandable segments.
+struct Chunks {
+  const unsigned char* begin = nullptr;
+  std::uint64_t each = 0;                  // bytes of an allocation
+  std::vector<std::uint64_t> allocations;  // the driver's handles of them; none: the memory is no such one
+};
+
 // Page-locked host memory that kernels read too, all zero at first. Copies to and from it do not block the caller.
 struct HostMemory {
   void* host = nullptr;
@@ -101,6 +109,17 @@ class Device {
   // Of another process; the start of its allocation.
   virtual void* open_range(const RangeHandle& range, const Descriptor& descriptor) = 0;
   virtual void close_range(const RangeHandle& range, void* opened) noexcept = 0;
+
+  // Those that hold this memory, and neighbours of them as long as they are `enough` or fewer. The driver keeps them
+  // until release(), even if the program frees them. None where the memory is something else, or not all there.
+  virtual Chunks retain_chunks(const void* memory, std::size_t bytes, std::size_t enough) = 0;
+  // Whether what lies at these addresses is still the same.
+  virtual bool are_there(const Chunks& chunks, const void* memory, std::size_t bytes) = 0;
+  virtual std::vector<Descriptor> share(const Chunks& chunks) = 0;
+  virtual void release(const Chunks& chunks) noexcept = 0;
+  // Of another process or of this one, in one piece. close_range() with a handle of that size ends it.
+  virtual void* open_chunks(std::uint64_t each, const std::vector<Descriptor>& descriptors) = 0;
+
   // Throws if this GPU cannot address memory that another GPU of this process has shared with a descriptor.
   virtual void check_reach(const void* memory) = 0;
 

@@ -156,7 +156,7 @@ void Attachment::receive_ballots() {
   if (rank_ == 0 || !post_ || everyone_.front().votes.name == 0) return;
   DescriptorPost::Letter letter = post_->receive(WatchClock::now() + patience);
   if (letter.rank != 0) return;
-  parts_.ballots = Ballots::open(std::move(letter.descriptor), rank_, ranks_);
+  parts_.ballots = Ballots::open(std::move(letter.descriptors.front()), rank_, ranks_);
   parts_.ballots->close_descriptor();
 }
 

@@ -2,6 +2,7 @@
 #include "library/gpu/join/consent.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace busbw::gpu {
 namespace {
@@ -87,12 +88,13 @@ std::optional<Consent::Offers> Consent::meet(const std::optional<Offer>& mine, c
   return offers;
 }
 
-std::uint32_t Consent::put(int index, const RangeHandle& range) {
+std::uint32_t Consent::put(int index, const RangeHandle& range, std::size_t chunks) {
   Words::Entry& entry = words_.directory[rank_][index];
   const std::uint32_t before = entry.edition.load();
   entry.edition.store(before + 1);
   entry.there.store(1);
   entry.allocation.store(range.allocation);
+  entry.chunks.store(chunks);
   for (std::size_t i = 0; i < std::size(entry.handle); ++i) {
     std::uint64_t word = 0;
     std::copy_n(range.handle.bytes + 8 * i, 8, reinterpret_cast<unsigned char*>(&word));
@@ -118,6 +120,8 @@ Consent::Listed Consent::listed(int rank, int index) const {
   const std::uint32_t edition = entry.edition.load();
   if (edition == 0 || edition % 2 == 1 || entry.there.load() == 0) return {};
   listed.range.allocation = entry.allocation.load();
+  listed.chunks = entry.chunks.load();
+  listed.range.by_descriptor = listed.chunks > 0;
   for (std::size_t i = 0; i < std::size(entry.handle); ++i) {
     const std::uint64_t word = entry.handle[i].load();
     std::copy_n(reinterpret_cast<const unsigned char*>(&word), 8, listed.range.handle.bytes + 8 * i);
@@ -125,6 +129,28 @@ Consent::Listed Consent::listed(int rank, int index) const {
   if (entry.edition.load() != edition) return {};
   listed.edition = edition;
   return listed;
+}
+
+void Consent::announce(const PostAddress& address) {
+  Words::Mailbox& mailbox = words_.mailboxes[rank_];
+  for (std::size_t i = 0; i < std::size(mailbox.secret); ++i) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, address.secret.data() + 8 * i, 8);
+    mailbox.secret[i].store(word);
+  }
+  mailbox.name.store(address.name);
+}
+
+std::optional<PostAddress> Consent::mailbox(int rank) const {
+  const Words::Mailbox& mailbox = words_.mailboxes[rank];
+  PostAddress address{};
+  address.name = mailbox.name.load();
+  if (address.name == 0) return std::nullopt;
+  for (std::size_t i = 0; i < std::size(mailbox.secret); ++i) {
+    const std::uint64_t word = mailbox.secret[i].load();
+    std::memcpy(address.secret.data() + 8 * i, &word, 8);
+  }
+  return address;
 }
 
 }  // namespace busbw::gpu

@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "library/gpu/cuda/device.h"
+#include "library/gpu/join/descriptor_post.h"
 #include "library/gpu/kernels/layout.h"
 
 namespace busbw::gpu {
@@ -52,6 +53,7 @@ class Consent {
       std::atomic<std::uint32_t> edition;  // odd: being written; even: that one, 0 and what follows a withdrawal aside
       std::atomic<std::uint32_t> there;
       std::atomic<std::uint64_t> allocation;  // bytes
+      std::atomic<std::uint64_t> chunks;  // allocations of cuMemCreate, whose handles come by post; 0: by the handle
       std::atomic<std::uint64_t> handle[sizeof(MemoryHandle) / 8];
     };
     Slot slots[Consent::slots];
@@ -59,6 +61,11 @@ class Consent {
     std::atomic<std::uint64_t> over;              // from this call + 1 on all is no; 0 if not
     std::atomic<std::uint32_t> version[max_ranks];
     Entry directory[max_ranks][allocations];
+    struct Mailbox {
+      std::atomic<std::uint64_t> name;  // written behind the rest; 0: none
+      std::atomic<std::uint64_t> secret[sizeof(WatchSecret) / 8];
+    };
+    Mailbox mailboxes[max_ranks];
     std::atomic<std::uint32_t> opened[max_ranks][max_ranks][allocations];  // by whom, whose: the edition
   };
 
@@ -72,8 +79,9 @@ class Consent {
   // Whether the last answer was no because a rank did not come in time.
   bool missed() const { return missed_; }
 
-  // This rank's part of the directory. put() gives the edition.
-  std::uint32_t put(int index, const RangeHandle& range);
+  // This rank's part of the directory. put() gives the edition. `chunks`: so many allocations, whose handles follow by
+  // post.
+  std::uint32_t put(int index, const RangeHandle& range, std::size_t chunks = 0);
   void withdraw(int index);
 
   // A peer's. The version changes with each entry.
@@ -81,9 +89,14 @@ class Consent {
   struct Listed {
     std::uint32_t edition = 0;  // 0: nothing is there
     RangeHandle range{};
+    std::uint64_t chunks = 0;
   };
   Listed listed(int rank, int index) const;
   void say_opened(int rank, int index, std::uint32_t edition) { words_.opened[rank_][rank][index].store(edition); }
+
+  // Where a rank takes descriptors.
+  void announce(const PostAddress& address);
+  std::optional<PostAddress> mailbox(int rank) const;
 
  private:
   bool over(std::uint64_t call) const;

@@ -1,6 +1,7 @@
-// Datagrams with a file descriptor each.
+// Datagrams with file descriptors.
 #include "library/gpu/join/descriptor_post.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +21,9 @@ using std::chrono::steady_clock;
 
 struct Words {
   WatchSecret secret;
+  std::uint64_t about;
   std::int32_t rank;
+  std::int32_t reserved;
 };
 
 Failure system_failure(const char* what) {
@@ -28,14 +31,14 @@ Failure system_failure(const char* what) {
                  text("passing memory of a window between ranks: %s failed with %s", what, std::strerror(errno)));
 }
 
-// Room for the descriptor and for who has sent it, as the kernel says.
+// Room for the descriptors and for who has sent them, as the kernel says.
 struct Ancillary {
-  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))];
+  alignas(cmsghdr) char bytes[CMSG_SPACE(DescriptorPost::most * sizeof(int)) + CMSG_SPACE(sizeof(ucred))];
 };
 
 // What came with a message. Descriptors close themselves, whoever has sent them.
 struct Enclosed {
-  Descriptor descriptor;
+  std::vector<Descriptor> descriptors;
   uid_t user = uid_t(-1);
 };
 
@@ -44,11 +47,10 @@ Enclosed open_letter(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET) continue;
     if (part->cmsg_type == SCM_RIGHTS) {
-      // The room for one descriptor has, by its alignment, room for two: whatever came is closed if it is not kept.
       for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= part->cmsg_len; at += sizeof(int)) {
         int file = -1;
         std::memcpy(&file, CMSG_DATA(part) + at, sizeof file);
-        enclosed.descriptor = Descriptor(file);
+        enclosed.descriptors.emplace_back(file);
       }
     } else if (part->cmsg_type == SCM_CREDENTIALS) {
       ucred sender{};
@@ -74,8 +76,10 @@ DescriptorPost::DescriptorPost() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_C
   }
 }
 
-void DescriptorPost::send(const PostAddress& to, int own_rank, const Descriptor& descriptor) const {
-  Words words{.secret = to.secret, .rank = own_rank};
+bool DescriptorPost::offer(const PostAddress& to, int own_rank, std::uint64_t about,
+                           const std::vector<Descriptor>& descriptors) const {
+  if (descriptors.empty() || descriptors.size() > most) throw Failure(ncclInternalError, "a letter without a content");
+  Words words{.secret = to.secret, .about = about, .rank = own_rank, .reserved = 0};
   iovec part{.iov_base = &words, .iov_len = sizeof words};
   sockaddr_un address{};
   const socklen_t size = local_socket_address("gpu-post", to.name, address);
@@ -86,22 +90,30 @@ void DescriptorPost::send(const PostAddress& to, int own_rank, const Descriptor&
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = ancillary.bytes;
-  message.msg_controllen = CMSG_SPACE(sizeof(int));
+  message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
   cmsghdr* header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  const int file = descriptor.get();
-  std::memcpy(CMSG_DATA(header), &file, sizeof file);
-  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != ssize_t(sizeof words)) throw system_failure("sendmsg");
+  header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+  for (std::size_t i = 0; i < descriptors.size(); ++i) {
+    const int file = descriptors[i].get();
+    std::memcpy(CMSG_DATA(header) + i * sizeof file, &file, sizeof file);
+  }
+  if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) == ssize_t(sizeof words)) return true;
+  // Too many descriptors may be under way as well.
+  if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS) return false;
+  throw system_failure("sendmsg");
 }
 
-DescriptorPost::Letter DescriptorPost::receive(steady_clock::time_point deadline) const {
+void DescriptorPost::send(const PostAddress& to, int own_rank, const Descriptor& descriptor) const {
+  std::vector<Descriptor> one;
+  one.emplace_back(::fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 0));
+  if (!one.front().valid()) throw system_failure("fcntl");
+  if (!offer(to, own_rank, 0, one)) throw system_failure("sendmsg");
+}
+
+std::optional<DescriptorPost::Letter> DescriptorPost::take() const {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
-    pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    if (left <= 0) throw Failure(ncclSystemError, "a peer did not send the memory of its window in time");
-    if (::poll(&ready, 1, int(left)) < 0 && errno != EINTR) throw system_failure("poll");
     Words words{};
     iovec part{.iov_base = &words, .iov_len = sizeof words};
     Ancillary ancillary{};
@@ -111,14 +123,26 @@ DescriptorPost::Letter DescriptorPost::receive(steady_clock::time_point deadline
     message.msg_control = ancillary.bytes;
     message.msg_controllen = sizeof ancillary.bytes;
     const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return std::nullopt;
     if (got < 0) throw system_failure("recvmsg");
     Enclosed enclosed = open_letter(message);
+    // What does not fit into the room was closed by the kernel.
     if (got != ssize_t(sizeof words) || words.secret != address_.secret || enclosed.user != ::geteuid() ||
-        !enclosed.descriptor.valid()) {
+        enclosed.descriptors.empty() || (message.msg_flags & MSG_CTRUNC)) {
       continue;
     }
-    return {words.rank, std::move(enclosed.descriptor)};
+    return Letter{words.rank, words.about, std::move(enclosed.descriptors)};
+  }
+}
+
+DescriptorPost::Letter DescriptorPost::receive(steady_clock::time_point deadline) const {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
+    pollfd ready{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    if (left <= 0) throw Failure(ncclSystemError, "a peer did not send the memory of its window in time");
+    if (::poll(&ready, 1, int(left)) < 0 && errno != EINTR) throw system_failure("poll");
+    if (auto letter = take()) return std::move(*letter);
   }
 }
 

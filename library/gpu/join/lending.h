@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "library/gpu/cuda/device.h"
 #include "library/gpu/join/consent.h"
@@ -49,6 +50,8 @@ class Lending : public std::enable_shared_from_this<Lending> {
     const unsigned char* begin = nullptr;
     std::uint64_t bytes = 0;
     std::uint32_t edition = 0;
+    Chunks chunks;             // of memory of cuMemCreate; retained as long as they are here
+    std::uint64_t unsent = 0;  // a bit for each peer that has not got their handles yet
   };
   struct Opened {
     std::uint32_t edition = 0;  // 0: none
@@ -57,6 +60,14 @@ class Lending : public std::enable_shared_from_this<Lending> {
   };
   std::optional<Consent::Offer> offer(const void* send, std::size_t bytes);
   std::optional<Consent::Offer> offer_of(std::size_t index, const void* send, std::size_t bytes) const;
+  std::optional<Consent::Offer> offer_of_chunks(const void* send, std::size_t bytes);
+  void lend(Own& own, std::size_t index, std::uint64_t number, const void* send, std::size_t bytes);
+  bool is_there(const Own& own);
+  void deliver() noexcept;
+  bool deliver(Own& own, std::size_t index, int rank);
+  void open_post();
+  void take_letters();
+  bool open(int rank, int index, const Consent::Listed& listed, Opened& opened);
   void count(bool lent);
   void forget_freed();
   void give_up(Own& own, std::size_t index);
@@ -74,6 +85,9 @@ class Lending : public std::enable_shared_from_this<Lending> {
   std::array<std::uint32_t, max_ranks> versions_{};  // that were caught up with
   std::set<std::uint64_t> refused_;                  // allocations that cannot be lent
   std::uint64_t lent_ = 0;                           // bytes
+  std::unique_ptr<DescriptorPost> post_;             // from the first memory of cuMemCreate on, own or a peer's
+  std::vector<DescriptorPost::Letter> letters_;      // of what has yet to be opened
+  bool delivered_ = true;                            // nothing is unsent
   bool short_of_memory_ = false;
   DeviceEvent used_ = nullptr;  // behind the last copies from what is open
   bool issuing_ = false;

@@ -79,7 +79,7 @@ void WindowOpening::meet_peers(std::chrono::steady_clock::time_point deadline) {
     while (verdict_.able && missing() > 0) {
       const DescriptorPost::Letter letter = post_->receive(deadline);
       if (letter.rank < 0 || letter.rank >= ranks_ || letter.rank == rank_ || window_->reaches(letter.rank)) continue;
-      window_->open(letter.rank, of(letter.rank).range, letter.descriptor);
+      window_->open(letter.rank, of(letter.rank).range, letter.descriptors.front());
     }
   } catch (const Failure& failure) {
     refuse(failure.what());

@@ -181,7 +181,9 @@ void OwnSteps::vote() {
                  "busbw: rank %d: %u calls of the program took %.2f ms with NCCL and %.2f ms with staged copies; this "
                  "rank is for %s\n",
                  rank_, plan_.block, comparison_.nccl(), comparison_.ours(),
-                 again_ ? "another trial" : ours ? "staged copies" : "NCCL");
+                 again_ ? "another trial"
+                 : ours ? "staged copies"
+                        : "NCCL");
   }
 }
 

@@ -137,6 +137,7 @@ class FakeDevice : public FakeGraphs {
       const auto* const at = static_cast<const char*>(begin);
       if (memory >= at && memory < at + allocation.bytes) return allocation.number;
     }
+    if (const std::uint64_t chunk = chunk_at(memory); chunk != 0) return chunk;
     return FakeGraphs::allocation_of(memory);
   }
   void* open_range(const RangeHandle& range, const Descriptor& descriptor) override {
@@ -149,6 +150,11 @@ class FakeDevice : public FakeGraphs {
     return memory;
   }
   void close_range(const RangeHandle&, void* opened) noexcept override { close(opened); }
+  void opened_chunks(void* memory, std::size_t bytes) override {
+    forbidden_in_captures();
+    const std::lock_guard lock(guard_);
+    opened_[memory] = bytes;
+  }
   void check_reach(const void*) override {
     forbidden_in_captures();
     if (refuse_windows) throw Failure(ncclUnhandledCudaError, "the test GPU has no access to a window of a peer");

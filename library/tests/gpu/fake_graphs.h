@@ -11,6 +11,7 @@
 
 #include "library/common/failure.h"
 #include "library/gpu/cuda/device.h"
+#include "library/tests/gpu/fake_chunks.h"
 
 namespace busbw::gpu::test {
 
@@ -31,7 +32,7 @@ inline int& capture_mode_here() {
   return mode;
 }
 
-class FakeGraphs : public Device {
+class FakeGraphs : public FakeChunks {
  public:
   std::size_t free_memory() override { return free_bytes; }
   bool can_keep_graphs() const override { return keeps_graphs; }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <vector>
 
 #include "library/common/failure.h"
@@ -28,7 +29,9 @@ std::ptrdiff_t open_descriptors() {
 
 struct Words {
   WatchSecret secret;
+  std::uint64_t about;
   std::int32_t rank;
+  std::int32_t reserved;
 };
 
 // As a rank's letter, with any number of descriptors of /dev/null and any secret.
@@ -36,11 +39,11 @@ void post(const PostAddress& to, const WatchSecret& secret, int count) {
   const Descriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const Descriptor null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const std::vector<int> files(std::size_t(count), null.get());
-  Words words{.secret = secret, .rank = 3};
+  Words words{.secret = secret, .about = 77, .rank = 3, .reserved = 0};
   iovec part{.iov_base = &words, .iov_len = sizeof words};
   sockaddr_un address{};
   const socklen_t size = local_socket_address("gpu-post", to.name, address);
-  alignas(cmsghdr) std::array<char, 256> room{};
+  alignas(cmsghdr) std::array<char, 1024> room{};
   msghdr message{};
   message.msg_name = &address;
   message.msg_namelen = size;
@@ -64,7 +67,7 @@ TEST(DescriptorPost, HandsOverOneDescriptorAndWhoSentIt) {
   sender.send(receiver.address(), 5, in);
   const DescriptorPost::Letter letter = receiver.receive(steady_clock::now() + std::chrono::seconds(30));
   EXPECT_EQ(letter.rank, 5);
-  ASSERT_EQ(::write(letter.descriptor.get(), "x", 1), 1);
+  ASSERT_EQ(::write(letter.descriptors.front().get(), "x", 1), 1);
   char byte = 0;
   EXPECT_EQ(::read(out.get(), &byte, 1), 1);
 }
@@ -81,12 +84,55 @@ TEST(DescriptorPost, KeepsNoDescriptorOpenThatItDoesNotHandOut) {
     post(receiver.address(), receiver.address().secret, 2);
     const DescriptorPost::Letter letter = receiver.receive(steady_clock::now() + std::chrono::seconds(30));
     EXPECT_EQ(letter.rank, 3);
-    EXPECT_EQ(open_descriptors(), before + 1) << "the letter's own";
+    EXPECT_EQ(letter.about, 77u);
+    EXPECT_EQ(letter.descriptors.size(), 2u);
+    EXPECT_EQ(open_descriptors(), before + 2) << "the letter's own";
   }
   EXPECT_EQ(open_descriptors(), before);
   post(receiver.address(), other, 1);
   EXPECT_THROW(receiver.receive(steady_clock::now() + milliseconds(20)), Failure);
   EXPECT_EQ(open_descriptors(), before);
+}
+
+std::vector<Descriptor> of_dev_null(std::size_t count) {
+  std::vector<Descriptor> all;
+  for (std::size_t i = 0; i < count; ++i) all.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return all;
+}
+
+TEST(DescriptorPost, TakesAsManyAsALetterHolds) {
+  const DescriptorPost sender, receiver;
+  EXPECT_FALSE(receiver.take());
+  EXPECT_TRUE(sender.offer(receiver.address(), 2, 9, of_dev_null(DescriptorPost::most)));
+  EXPECT_THROW(sender.offer(receiver.address(), 2, 9, of_dev_null(DescriptorPost::most + 1)), Failure);
+  EXPECT_THROW(sender.offer(receiver.address(), 2, 9, {}), Failure);
+  const auto letter = receiver.take();
+  ASSERT_TRUE(letter);
+  EXPECT_EQ(letter->rank, 2);
+  EXPECT_EQ(letter->about, 9u);
+  EXPECT_EQ(letter->descriptors.size(), DescriptorPost::most);
+  EXPECT_FALSE(receiver.take());
+}
+
+TEST(DescriptorPost, LeavesOutALetterWithMore) {
+  const DescriptorPost receiver;
+  const auto before = open_descriptors();
+  post(receiver.address(), receiver.address().secret, int(DescriptorPost::most) + 20);
+  EXPECT_FALSE(receiver.take());
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(DescriptorPost, SaysWhereAQueueIsFull) {
+  const DescriptorPost sender;
+  auto receiver = std::make_unique<DescriptorPost>();
+  const PostAddress address = receiver->address();
+  int sent = 0;
+  while (sent < 10000 && sender.offer(address, 1, 0, of_dev_null(1))) ++sent;
+  EXPECT_LT(sent, 10000);
+  EXPECT_TRUE(receiver->take());
+  EXPECT_TRUE(sender.offer(address, 1, 0, of_dev_null(1)));
+  receiver.reset();
+  EXPECT_THROW(sender.offer(address, 1, 0, of_dev_null(1)), Failure) << "it is gone";
 }
 
 }  // namespace

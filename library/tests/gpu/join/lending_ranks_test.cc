@@ -1,61 +1,10 @@
 // Peers that read from a rank's own buffers: no scratch between, right data, and memory that is given up in time.
-#include "library/gpu/join/lending.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
-#include "library/tests/gpu/fake_devices.h"
-#include "library/tests/gpu/ranks.h"
+#include "library/tests/gpu/join/lending_of_ranks.h"
 
 namespace busbw::gpu::test {
 namespace {
-
-constexpr std::size_t block = 3000;
-
-class LendingOfRanks : public ::testing::Test {
- protected:
-  LendingOfRanks() {
-    ::setenv("BUSBW_ALGORITHM", "staged/copy", 1);
-    Lending::longest_wait = std::chrono::seconds(20);
-  }
-  ~LendingOfRanks() override {
-    ::unsetenv("BUSBW_ALGORITHM");
-    ::unsetenv("BUSBW_LEND");
-    Lending::longest_wait = std::chrono::microseconds(5000);
-  }
-  FakeDevices devices_;
-};
-
-float value(int rank, int number, std::size_t i) { return float(1000000 * rank + 10000 * number) + float(i); }
-
-// Of the GPU: so many elements, and as many copies as a call with them has made.
-struct Memory {
-  explicit Memory(std::size_t elements) : at(static_cast<float*>(my_device().allocate(4 * elements))) {}
-  ~Memory() { my_device().release(at); }
-  float* at;
-};
-
-std::ptrdiff_t copies(const std::vector<std::string>& notes) {
-  return std::count_if(notes.begin(), notes.end(), [](const auto& note) { return note.starts_with("copy "); });
-}
-
-// Returns the copies that it took.
-std::ptrdiff_t gather(ncclComm_t comm, int rank, int ranks, int number, float* all, float* mine) {
-  for (std::size_t i = 0; i < block; ++i) mine[i] = value(rank, number, i);
-  my_device().take_notes();
-  EXPECT_EQ(ncclAllGather(mine, all, block, ncclFloat32, comm, stream(7)), ncclSuccess) << ncclGetLastError(comm);
-  for (int from = 0; from < ranks; ++from) {
-    for (std::size_t i = 0; i < block; ++i) {
-      const float got = all[std::size_t(from) * block + i];
-      EXPECT_EQ(got, value(from, number, i)) << "rank " << rank << ", call " << number << ", block " << from;
-      if (got != value(from, number, i)) return -1;
-    }
-  }
-  return copies(my_device().take_notes());
-}
 
 TEST_F(LendingOfRanks, InPlaceGathersTakeOneCopyForEachPeer) {
   run_processes(3, [](ncclComm_t comm, int rank) {
