@@ -1,11 +1,12 @@
 // Trials of what the ranks have voted for: some steps of the program with NCCL and some with our way, in turn, timed on
 // the GPU. Here is what all ranks go by; run/own_steps.h is one rank's part.
 //
-//     block   0     1      2     3      4     5      6     7      8     9 ...
-//     way     NCCL  NCCL   ours  ours   NCCL  NCCL   ours  ours   NCCL  as the ranks find
-//                   timed        timed        timed        timed  votes
+//     block   0     1      2     3      4      5     6      7     8 ...
+//     way     NCCL  NCCL   ours  ours   ours   NCCL  NCCL   NCCL  as the ranks find
+//                   timed        timed  timed        timed  votes
 //
-// Only the second of two blocks is timed: its calls begin and end behind calls of the same way.
+// Only blocks behind one of the same way are timed, as calls begin and end behind such calls then. Those of both ways
+// are in the middle of the same blocks, so that GPUs that become slower as they get warm favour none.
 //
 // A block is a number of calls that fills whole steps of the program. Which it is, and at which call a trial begins, is
 // written down by the first rank that comes to a start point; it holds for all, as with votes (ballots.h). There is
@@ -14,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -24,8 +26,9 @@ namespace busbw::gpu {
 class Trial {
  public:
   enum class Way : std::uint8_t { as_voted, nccl, ours };
-  static constexpr std::array<Way, 9> ways{Way::nccl, Way::nccl, Way::ours, Way::ours, Way::nccl,
-                                           Way::nccl, Way::ours, Way::ours, Way::nccl};
+  static constexpr std::array<Way, 8> ways{Way::nccl, Way::nccl, Way::ours, Way::ours,
+                                           Way::ours, Way::nccl, Way::nccl, Way::nccl};
+  static constexpr std::array<std::size_t, 4> timed{1, 3, 4, 6};
   static constexpr int blocks = int(ways.size());
 
   // A trial may begin before calls 64, 128 ... 4096, then 5120, 6144 ... 131072.
@@ -37,7 +40,7 @@ class Trial {
   static constexpr std::uint64_t patience = 4096;
 
   // In blocks behind the beginning: votes are counted here, again as long as one is missing.
-  static constexpr std::array<std::uint32_t, 5> verdict_points{9, 10, 13, 21, 41};
+  static constexpr std::array<std::uint32_t, 5> verdict_points{8, 9, 12, 20, 40};
   // In blocks behind the beginning: from here on there may be another trial.
   static constexpr std::uint32_t next_from = 13;
   static constexpr int trials = 16;

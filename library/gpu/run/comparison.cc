@@ -25,14 +25,11 @@ double median(std::vector<double> values) {
 }  // namespace
 
 void Comparison::add(const BlockTimes& blocks) {
-  for (std::size_t i = 1; i < blocks.size(); i += 2) {
-    (Trial::ways[i] == Trial::Way::ours ? ours_ : nccl_).push_back(blocks[i]);
-  }
+  for (const std::size_t i : Trial::timed) (Trial::ways[i] == Trial::Way::ours ? ours_ : nccl_).push_back(blocks[i]);
 }
 
 bool Comparison::sure() const {
-  constexpr std::size_t of_a_trial = (BlockTimes{}.size()) / 4;
-  const std::size_t trials = nccl_.size() / of_a_trial;
+  const std::size_t trials = nccl_.size() / (Trial::timed.size() / 2);
   if (trials == 0 || trials >= std::size_t(most_trials)) return trials > 0;
   std::size_t for_nccl = 0;
   for (const double nccl : nccl_) {

@@ -8,7 +8,7 @@
 
 namespace busbw::gpu {
 
-// The milliseconds of a trial's blocks, the last aside. Every other one counts.
+// The milliseconds of a trial's blocks, the last aside.
 using BlockTimes = std::array<double, Trial::blocks - 1>;
 
 // Grows by a trial at a time, as long as it is not sure. Blocks of all trials are of the same steps.

@@ -55,15 +55,15 @@ TEST(Trial, BeginsAtTheFirstStartPointWhereARankKnowsItsSteps) {
 TEST(Trial, TakesOursOnceAllRanksHaveFoundItFaster) {
   Ranks ranks(3);
   for (int rank = 0; rank < 3; ++rank) ranks[rank].come_to(64, a_block);
-  EXPECT_EQ(ranks[0].way(64 + 9 * block), Way::nccl) << "nobody has voted";
+  EXPECT_EQ(ranks[0].way(64 + 8 * block), Way::nccl) << "nobody has voted";
   ranks[0].vote(0, Vote::ours);
   ranks[1].vote(0, Vote::ours);
-  EXPECT_EQ(ranks[1].way(64 + 10 * block), Way::nccl) << "a vote is missing";
+  EXPECT_EQ(ranks[1].way(64 + 9 * block), Way::nccl) << "a vote is missing";
   ranks[2].vote(0, Vote::ours);
-  EXPECT_EQ(ranks[2].way(64 + 10 * block + 5), Way::nccl) << "others have gone by this already";
-  EXPECT_EQ(ranks[2].way(64 + 12 * block), Way::nccl) << "as before, until votes are counted again";
+  EXPECT_EQ(ranks[2].way(64 + 9 * block + 5), Way::nccl) << "others have gone by this already";
+  EXPECT_EQ(ranks[2].way(64 + 11 * block), Way::nccl) << "as before, until votes are counted again";
   for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_EQ(ranks[rank].way(64 + 13 * block), Way::ours);
+    EXPECT_EQ(ranks[rank].way(64 + 12 * block), Way::ours);
     EXPECT_EQ(ranks[rank].way(64 + 1000 * block), Way::ours);
     EXPECT_EQ(ranks[rank].way(~std::uint64_t{0}), Way::ours);
   }
@@ -74,7 +74,7 @@ TEST(Trial, TakesNcclWhereOneRankRefuses) {
   for (int rank = 0; rank < 2; ++rank) ranks[rank].come_to(64, a_block);
   ranks[0].vote(0, Vote::ours);
   ranks[1].vote(0, Vote::nccl);
-  for (const std::uint64_t blocks : {9, 13, 41, 4000}) EXPECT_EQ(ranks[0].way(64 + blocks * block), Way::nccl);
+  for (const std::uint64_t blocks : {8, 12, 40, 4000}) EXPECT_EQ(ranks[0].way(64 + blocks * block), Way::nccl);
 }
 
 TEST(Trial, IsMadeAgainWhereARankFoundNothingAndFromAStartPointOn) {
@@ -82,7 +82,7 @@ TEST(Trial, IsMadeAgainWhereARankFoundNothingAndFromAStartPointOn) {
   for (int rank = 0; rank < 2; ++rank) ranks[rank].come_to(64, a_block);
   ranks[0].vote(0, Vote::ours);
   ranks[1].vote(0, Vote::again);
-  const std::uint64_t counted = 64 + 9 * block;  // 154
+  const std::uint64_t counted = 64 + 8 * block;  // 144
   EXPECT_EQ(ranks[0].way(counted), Way::nccl);
   ranks[1].come_to(counted + 5, a_block);
   EXPECT_EQ(ranks[1].plan(counted + 5).trial, 0) << "128 lies within the first one";
@@ -93,13 +93,13 @@ TEST(Trial, IsMadeAgainWhereARankFoundNothingAndFromAStartPointOn) {
     EXPECT_EQ(ranks[rank].way(192 + 2 * block), Way::ours);
     ranks[rank].vote(1, Vote::ours);
   }
-  EXPECT_EQ(ranks[0].way(192 + 9 * block), Way::ours);
+  EXPECT_EQ(ranks[0].way(192 + 8 * block), Way::ours);
   EXPECT_EQ(ranks[1].way(counted), Way::nccl) << "earlier calls are as they were";
 }
 
 // Blocks of 64 calls, so that a start point lies right behind them.
 TEST(Trial, IsMadeAgainAtOnceAndOnlyWhereAllHaveVoted) {
-  constexpr std::uint64_t behind = 64 + 9 * 64;  // 640, a start point
+  constexpr std::uint64_t behind = 64 + 8 * 64;  // 576, a start point
   for (const bool all : {true, false}) {
     Ranks ranks(2);
     ranks[0].come_to(64, [](bool) { return 64u; });
@@ -125,11 +125,11 @@ TEST(Trial, IsCountedAlikeByRanksThatCountAtOnce) {
     };
     std::thread other([&] {
       together();
-      first = ranks[0].way(64 + 9 * block);
+      first = ranks[0].way(64 + 8 * block);
     });
     together();
     ranks[1].vote(0, Vote::ours);
-    second = ranks[1].way(64 + 9 * block);
+    second = ranks[1].way(64 + 8 * block);
     other.join();
     ASSERT_EQ(first, second) << round;
     late += second == Way::nccl;
@@ -139,11 +139,11 @@ TEST(Trial, IsCountedAlikeByRanksThatCountAtOnce) {
 
 TEST(Trial, IsMadeAgainLaterWhereARankAsksForIt) {
   Ranks ranks(2);
-  ranks[0].come_to(64, a_block);  // to call 194
+  ranks[0].come_to(64, a_block);  // to call 184
   for (int rank = 0; rank < 2; ++rank) ranks[rank].vote(0, Vote::ours);
   ranks[0].come_to(128, a_block);
   EXPECT_EQ(ranks[0].plan(128).trial, 0) << "it goes on";
-  EXPECT_EQ(ranks[0].way(194), Way::ours);
+  EXPECT_EQ(ranks[0].way(184), Way::ours);
   ranks[0].come_to(255, a_block);
   EXPECT_EQ(ranks[0].plan(255).trial, 0);
   EXPECT_EQ(ranks[0].way(255), Way::ours);
@@ -154,7 +154,7 @@ TEST(Trial, IsMadeAgainLaterWhereARankAsksForIt) {
     EXPECT_EQ(ranks[rank].plan(256).trial, 1);
     EXPECT_EQ(ranks[rank].way(256), Way::nccl) << "the new one begins with NCCL";
     ranks[rank].vote(1, Vote::nccl);
-    EXPECT_EQ(ranks[rank].way(256 + 9 * block), Way::nccl);
+    EXPECT_EQ(ranks[rank].way(256 + 8 * block), Way::nccl);
   }
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 // Of NCCL's two blocks that are timed and of ours; whatever the others took.
 BlockTimes times(const std::array<double, 2>& nccl, const std::array<double, 2>& ours) {
-  return {900, nccl[0], 1, ours[0], 900, nccl[1], 1, ours[1]};
+  return {900, nccl[0], 1, ours[0], ours[1], 900, nccl[1]};
 }
 
 TEST(Comparison, IsSureAtOnceWhereBothBlocksOfOneWayAreShorter) {
@@ -55,6 +55,16 @@ TEST(Comparison, EndsAfterSoManyTrials) {
   }
   comparison.forget();
   EXPECT_FALSE(comparison.sure());
+}
+
+// A GPU that gets warm.
+TEST(Comparison, IsNotMovedByWhatGrowsSteadily) {
+  BlockTimes blocks{};
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = 100 + double(i);
+  Comparison comparison;
+  comparison.add(blocks);
+  EXPECT_FALSE(comparison.sure());
+  EXPECT_EQ(comparison.nccl(), comparison.ours());
 }
 
 // Steps that scatter by 1 %, and now and then by 10 % more.
