@@ -86,16 +86,25 @@ def compiled(bench: Bench) -> Path:
     words = ["cc", "-O2", "-o", str(made), str(ROOT / "bench/watch/calls_cost.c"), str(bench.nccl), "-ldl",
              f"-Wl,-rpath,{bench.nccl.parent}"]  # fmt: skip
     if bench.on_gpus:
-        cuda = Path(shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc").resolve().parents[1]
-        places = [each for each in (cuda / "lib64", cuda / "targets/x86_64-linux/lib") if each.is_dir()]
-        words += [f"-I{cuda}/include", f"-I{cuda}/targets/x86_64-linux/include"]
-        words += [word for each in places for word in (f"-L{each}", f"-Wl,-rpath,{each}")] + ["-lcudart"]
+        words += cudart()
     else:
         words.append("-DHOST")
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise FailedError(f"the compiler refused calls_cost.c: {done.stderr[-400:]}")
     return made
+
+
+def cudart() -> list[str]:
+    """Words for the compiler: CUDA's headers and its runtime, where nvcc lies or where installers put it."""
+    nvcc = shutil.which("nvcc")
+    homes = [Path(nvcc).resolve().parents[1]] if nvcc else []
+    for home in [*homes, Path("/usr/local/cuda"), *sorted(Path("/usr/local").glob("cuda-*"), reverse=True)]:
+        for inner in (home, home / "targets" / "x86_64-linux"):
+            libraries = [each for each in (inner / "lib64", inner / "lib") if (each / "libcudart.so").exists()]
+            if libraries and (inner / "include" / "cuda_runtime_api.h").is_file():
+                return [f"-I{inner}/include", f"-L{libraries[0]}", f"-Wl,-rpath,{libraries[0]}", "-lcudart"]
+    raise FailedError("cuda_runtime_api.h and libcudart.so were not found beside nvcc or in /usr/local/cuda")
 
 
 def steps(bench: Bench, end: float) -> None:
@@ -204,16 +213,10 @@ def carried_out(bench: Bench, name: str, end: float) -> bool:
     else:
         try:
             part(own, min(end, begun + limit))
-        except (
-            FailedError,
-            OSError,
-            ValueError,
-            KeyError,
-            IndexError,
-            ArithmeticError,
-            subprocess.SubprocessError,
-        ) as error:
-            why = f"{type(error).__name__}: {error}" if not isinstance(error, FailedError) else str(error)
+        except FailedError as error:
+            why = str(error)
+        except Exception as error:  # noqa: BLE001 - the other parts go on, whatever it was
+            why = f"{type(error).__name__}: {error}"
     if why:
         own.say(f"FAILED: {' '.join(why.split())[:700]}")
     own.write(time.monotonic() - begun)

@@ -1,8 +1,8 @@
 """The part `programs` of gpus.py: programs of others, alone and under `busbw watch`.
 
-Each is run as it is, then watched, while NCCL writes down every call that it got (NCCL_DEBUG=INFO, subsystem COLL). Right
-is: the same exit code and the same words, each process's recording can be read, and it has as many calls of each kind
-as NCCL's own log of that process.
+Each is run as it is, then watched, while NCCL writes down every call that it got (NCCL_DEBUG=INFO, subsystem COLL).
+Right is: the same exit code and the same words, each process's recording can be read, and it has as many calls of each
+kind as NCCL's own log of that process.
 
 The folder of --others may hold `examples` (pytorch/examples, its folder `distributed`), `cupy/comm_runner.py` (CuPy's
 tests of its process group) and `site` (Python packages, such as PyTorch's expecttest). What is not there is told.
@@ -144,23 +144,30 @@ def tried(bench: Bench, program: Program, end: float) -> str:
     (bench.output / f"program-{place.name}.txt").write_text(text[-60_000:])
     if code and program.tells_itself:
         alone = once(bench, program, words, place / "alone", end)
-        if alone[0] == 0 or ended_badly(alone[1]) != ended_badly(text):
-            return f"FAILED: exit code {code} under busbw watch, {alone[0]} alone: {ended_badly(text)}"
-    elif code:
-        return f"FAILED: exit code {code} under busbw watch: {tail(text)}"
-    if not program.tells_itself and alone and (lost := said(alone[1]) ^ said(text)):
-        return f"FAILED: other words under busbw watch: {sorted(lost)[:4]}"
-    if any(line.startswith(("busbw watch: no progress", "busbw watch: the job")) for line in text.splitlines()):
-        return f"FAILED: somebody was accused: {tail(text)}"
-    processes, calls, wrong = compared(recordings, logs)
-    if wrong:
-        return f"FAILED: {'; '.join(wrong)[:600]}"
-    if not processes and bench.on_gpus:
-        return "FAILED: nothing was recorded"
-    return f"right: {calls:,} calls of {processes} processes, as NCCL's own log counts them"
+    if wrong := otherwise(alone, (code, text)):
+        return f"FAILED: {wrong}"
+    processes, calls, differ = compared(recordings, logs)
+    if differ or (not processes and bench.on_gpus):
+        return f"FAILED: {'; '.join(differ)[:600] or 'nothing was recorded'}"
+    failed = f"; alone too these failed: {', '.join(ended_badly(text))}" if code else ""
+    return f"right: {calls:,} calls of {processes} processes, as NCCL's own log counts them{failed}"
 
 
-def once(
+def otherwise(alone: tuple[int, str] | None, watched: tuple[int, str]) -> str:
+    """What was other under the watcher, or ""; `alone` None for a program that ended well and tells that itself."""
+    code, text = watched
+    if any(line.startswith(("busbw watch: no progress", "busbw watch: the job ended")) for line in text.splitlines()):
+        return f"somebody was accused: {tail(text)}"
+    if alone is None:
+        return f"exit code {code}" if code else ""
+    if code:
+        alike = alone[0] == code and ended_badly(text) and ended_badly(text) == ended_badly(alone[1])
+        return "" if alike else f"exit code {code} under busbw watch, {alone[0]} alone: {tail(text)}"
+    lost = said(alone[1]) ^ said(text)
+    return f"other words under busbw watch: {sorted(lost)[:4]}" if lost else ""
+
+
+def once(  # noqa: PLR0913, PLR0917 - all that one start is
     bench: Bench, program: Program, words: Sequence[str], where: Path, end: float, logs: Path | None = None
 ) -> tuple[int, str]:
     """In a folder of its own, so that what it saves is not found by the next."""
