@@ -123,7 +123,7 @@ def replay(bench: Bench) -> Lanes:
             [*busbw("watch", "--output", recordings, "--nccl", bench.library, "--"), *map(str, train)],
             busbw("replay", recordings, "--gaps", "--library", bench.library, "--times", file),
         ]
-    return [[*lane, python(ROOT / "bench/watch/replay_scatter.py", *files)]]
+    return [[*lane, python(ROOT / "bench/watch/replay_ratios.py", *files)]]
 
 
 def faults(bench: Bench) -> Lanes:
