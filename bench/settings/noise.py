@@ -112,7 +112,7 @@ def tried(hindered: Mapping[str, str], budget: float, seed: int, *, eager: bool)
 
 
 def main() -> int:
-    """1 where a table costs something, or gives less than 98 % of the best fixed settings in the middle of the seeds."""
+    """1 where a table costs something, or gives less than 98 % of the best fixed speed in the middle."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--budget", type=lambda text: [float(each) for each in text.split(",")], default=[48.0, 80.0])
@@ -126,8 +126,8 @@ def main() -> int:
             worst = min((min(each) for each, _ in found if each), default=math.nan)
             costs = sum(cost > 0.005 for _, cost in found)
             middle = shares[len(shares) // 2] if shares else math.nan
-            print(f"{name}, {budget:g} s: {len(shares)} tables of {args.seeds}, {middle:.1%} of the best fixed speed in "
-                  f"the middle, {shares[0] if shares else math.nan:.1%} at least, {worst:.1%} at the worst size; "
+            print(f"{name}, {budget:g} s: {len(shares)} tables of {args.seeds}, {middle:.1%} of the best fixed speed "
+                  f"in the middle, {shares[0] if shares else math.nan:.1%} at least, {worst:.1%} at the worst size; "
                   f"{costs} cost more than 0.5 % somewhere", flush=True)  # fmt: skip
             code = code or int(costs > 0 or not middle >= 0.98)
     return code

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean, median, variance
 
+from busbw.experiment.tune_nccl.rules import Way
 from busbw.experiment.tune_nccl.stage import Times
-from busbw.experiment.tune_nccl.ways import CHANNELS, Way
+from busbw.experiment.tune_nccl.ways import CHANNELS
 
 PROMISING = 1.01
 """A way goes into the table to be proven only if it is this much faster than things as they are, by medians."""
