@@ -115,7 +115,7 @@ def kinds(bench: Bench, limit_s: float) -> list[str]:
             *where]  # fmt: skip
 
 
-def in_torch(bench: Bench, _: float) -> list[str]:
+def in_torch(bench: Bench, limit_s: float) -> list[str]:
     """Two jobs: one under the file as it is, one whose settings are in turn the table's and every fixed one."""
     loosened = dict.fromkeys(BAD, "")
     by = {"NCCL_TUNER_PLUGIN": bench.plugin(), "BUSBW_TUNER_TABLE": "/dev/null"}
@@ -130,7 +130,8 @@ def in_torch(bench: Bench, _: float) -> list[str]:
         path.write_text(json.dumps(given))
         sizes = ["--sizes", "65536,262144", "--gloo"] if not bench.on_gpus else []
         jobs.append([sys.executable, str(ROOT / "bench/settings/torch_sizes.py"), str(path), "--output",
-                     str(bench.output / f"{name}-times.json"), "--ranks", str(bench.ranks), *sizes])  # fmt: skip
+                     str(bench.output / f"{name}-times.json"), "--ranks", str(bench.ranks), "--seconds",
+                     f"{limit_s * (0.1 if name == 'bad' else 0.4):.0f}", *sizes])  # fmt: skip
     return ["sh", "-c", " && ".join(map(shlex.join, jobs))]
 
 
@@ -211,7 +212,7 @@ def best_fixed(rounds: list[dict[str, float]]) -> tuple[str, list[float]]:
     for odd in (1, 0):
         half = rounds[odd::2]
         chosen.append(min(half[0], key=lambda name: median(each[name] for each in half)))
-    return "/".join(dict.fromkeys(chosen)), [each[chosen[number % 2]] for number, each in enumerate(rounds)]
+    return " or ".join(dict.fromkeys(chosen)), [each[chosen[number % 2]] for number, each in enumerate(rounds)]
 
 
 def interval_of(values: list[float]) -> tuple[float, float]:
