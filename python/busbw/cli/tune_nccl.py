@@ -209,9 +209,7 @@ def _verify(args: Args, asked: Asked, places: Sequence[Place], folder: Path) -> 
     asked, facts = _facts(asked, folder)
     here = next((place for place in places if place.facts == facts), None)
     if here is None:
-        raise UserError(
-            f"{args.verify} has no rules for what this is: " + ", ".join(f"{k} {v}" for k, v in facts.items())
-        )
+        raise UserError(f"{args.verify} has no rules for what this is: {_elsewhere(places, facts)}")
     clock = Clock(args.budget)
     every: dict[str, list[Rule]] = {"pay": [], "undecided": [], "fell back": [], "unmeasured": []}
     kept: list[Rule] = []
@@ -238,6 +236,17 @@ def _verify(args: Args, asked: Asked, places: Sequence[Place], folder: Path) -> 
         )
     print(f"{len(every['pay'])} of {len(here.rules)} rules still pay{more}")
     return 1 if every["fell back"] or every["unmeasured"] else 0
+
+
+def _elsewhere(places: Sequence[Place], facts: Mapping[str, str]) -> str:
+    """In what the place that is most alike differs."""
+    other = [{name: place.facts[name] for name in facts if place.facts[name] != facts[name]} for place in places]
+    if not other:
+        return ", ".join(f"{name} {value}" for name, value in facts.items())
+    nearest = min(other, key=len)
+    return "it was measured with " + ", ".join(
+        f"{name} {value} (here {facts[name]})" for name, value in nearest.items()
+    )
 
 
 def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is proven with

@@ -215,3 +215,11 @@ def test_where_graphs_cannot_be_measured_calls_are_started_one_by_one(
     found, facts = tune_nccl._facts(wanted, tmp_path)
     assert facts == FACTS and found.graphs == 0 and tried == [True, False]
     assert "started one by one: no graph" in capsys.readouterr().err
+
+
+def test_a_table_of_another_place_is_told_by_what_is_nearest() -> None:
+    here = {**FACTS, "gpu": "H"}
+    assert tune_nccl._elsewhere([Place(dict.fromkeys(FACTS, "1")), Place(FACTS)], here) == (
+        "it was measured with gpu G (here H)"
+    )
+    assert "gpu H" in tune_nccl._elsewhere([], here)
