@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shlex
 import signal
@@ -31,7 +32,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 ROOT = Path(__file__).resolve().parents[2]
 MULTICAST_OFF = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
@@ -114,7 +115,7 @@ def kinds(bench: Bench, limit_s: float) -> list[str]:
             *where]  # fmt: skip
 
 
-def in_torch(bench: Bench, _: float) -> list[str]:
+def in_torch(bench: Bench, limit_s: float) -> list[str]:
     """Two jobs: one under the file as it is, one whose settings are in turn the table's and every fixed one."""
     loosened = dict.fromkeys(BAD, "")
     by = {"NCCL_TUNER_PLUGIN": bench.plugin(), "BUSBW_TUNER_TABLE": "/dev/null"}
@@ -129,7 +130,8 @@ def in_torch(bench: Bench, _: float) -> list[str]:
         path.write_text(json.dumps(given))
         sizes = ["--sizes", "65536,262144", "--gloo"] if not bench.on_gpus else []
         jobs.append([sys.executable, str(ROOT / "bench/settings/torch_sizes.py"), str(path), "--output",
-                     str(bench.output / f"{name}-times.json"), "--ranks", str(bench.ranks), *sizes])  # fmt: skip
+                     str(bench.output / f"{name}-times.json"), "--ranks", str(bench.ranks), "--seconds",
+                     f"{limit_s * (0.1 if name == 'bad' else 0.4):.0f}", *sizes])  # fmt: skip
     return ["sh", "-c", " && ".join(map(shlex.join, jobs))]
 
 
@@ -141,7 +143,8 @@ def verified(bench: Bench, code: int, text: str) -> Result:
 
 
 def debug(bench: Bench) -> dict[str, str]:
-    return {**bench.conf(), "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,TUNING"}
+    """Without TUNING, for which NCCL writes a line a call, in the time of the call."""
+    return {**bench.conf(), "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV"}
 
 
 def said(_: Bench, code: int, text: str) -> Result:
@@ -172,24 +175,56 @@ def in_torch_judged(bench: Bench, code: int, text: str) -> Result:
     fine = not bench.on_gpus or any("applied to" in line for line in plugin)
     names = ["/".join(pair).lower() for pair in FIXED]
     back: list[float] = []
+    speeds: list[float] = []
     for size, times in good["times"]["the table"].items():
-        table, before = median(times), median(bad["times"]["the file"][size])
-        plain = median(good["times"]["plain NCCL"][size])
-        best = min(names, key=lambda name: median(good["times"][name][size]))
-        fixed = median(good["times"][best][size])
-        won = (before - table) / (before - fixed) if before > fixed * 1.02 else None
+        rounds = [{name: good["times"][name][size][number] for name in names} for number in range(len(times))]
+        best, fixed = best_fixed(rounds)
+        before, plain = median(bad["times"]["the file"][size]), median(good["times"]["plain NCCL"][size])
+        # Pairs of one round: what drifts between rounds is in both.
+        ratios = [other / table for other, table in zip(fixed, times, strict=True)]
+        low, high = interval_of(ratios)
+        speeds.append(median(ratios))
+        won = (before - median(times)) / (before - median(fixed)) if before > median(fixed) * 1.02 else None
         back += [won] if won is not None else []
+        costs = interval_of([before / table for table in times])[1] < 1 / SLOWER
         lines.append(
-            f"  {int(size):>9}: the file {before:8.1f} us, the table {table:8.1f}, best fixed {fixed:8.1f} ({best}), "
-            f"plain {plain:8.1f}; of the best fixed setting's speed {fixed / table:.1%}"
+            f"  {int(size):>9}: the file {before:8.1f} us, the table {median(times):8.1f}, best fixed "
+            f"{median(fixed):8.1f} ({best}), plain {plain:8.1f}; of the best fixed setting's speed "
+            f"{median(ratios):.1%} ({low:.1%} to {high:.1%})"
             + (f", of what it gives {won:.1%}" if won is not None else "")
-            + (", slower than the file" if table > before * SLOWER else "")
-        )
+            + (", surely slower than the file" if costs else "")
+        )  # fmt: skip
+        fine = fine and not (costs and bench.on_gpus)
     if back:
         lines.append(
-            f"  in the middle of the sizes {median(back):.1%} of what the best fixed settings give is won back"
+            f"  of the best fixed settings' speed {fmean(speeds):.1%} in the mean over sizes, {min(speeds):.1%} at the "
+            f"worst; in the middle of the sizes {median(back):.1%} of what they give is won back"
         )
     return lines, fine
+
+
+def best_fixed(rounds: list[dict[str, float]]) -> tuple[str, list[float]]:
+    """The best fixed setting's times, none of which helped to choose it.
+
+    The smallest of many noisy medians is smaller than any true one. So the odd rounds say which setting is measured in
+    the even ones, and the even ones which in the odd ones.
+    """
+    chosen = []
+    for odd in (1, 0):
+        half = rounds[odd::2]
+        chosen.append(min(half[0], key=lambda name: median(each[name] for each in half)))
+    return " or ".join(dict.fromkeys(chosen)), [each[chosen[number % 2]] for number, each in enumerate(rounds)]
+
+
+def interval_of(values: list[float]) -> tuple[float, float]:
+    """Of the median at 95 %, from the order of values (the sign test turned round)."""
+    ranked, count = sorted(values), len(values)
+    chance, rank = 0.0, 0
+    while rank < count // 2 and chance + math.comb(count, rank) / 2**count <= 0.025:
+        chance += math.comb(count, rank) / 2**count
+        rank += 1
+    at = max(rank - 1, 0)
+    return ranked[at], ranked[count - 1 - at]
 
 
 STEPS = {
@@ -200,6 +235,8 @@ STEPS = {
     "overlap": Step(0.07, overlap, lambda _: {}, said),
     "step": Step(0.14, kinds, lambda _: {}, lambda _, code, text: (text.splitlines()[-34:], code in {0, 1})),
 }
+KEPT = 1_000_000
+"""Bytes of what a command printed, at its beginning and at its end."""
 OVER_S = 12.0
 """A command whose own budget is a share of the time may need so much more to end."""
 
@@ -276,7 +313,10 @@ def run(bench: Bench, step: Step, limit_s: float, kill_s: float) -> tuple[int, s
                     os.killpg(started.pid, signal.SIGKILL)
                 started.wait()
             code = 124
-    return code, log.read_bytes()[-2_000_000:].decode(errors="replace")
+    said = log.read_bytes()
+    # What the plugin says comes first, what a program finds last.
+    said = said if len(said) <= 2 * KEPT else said[:KEPT] + b"\n...\n" + said[-KEPT:]
+    return code, said.decode(errors="replace")
 
 
 if __name__ == "__main__":

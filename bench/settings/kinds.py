@@ -16,6 +16,7 @@ import argparse
 import json
 import math
 import os
+import random
 import socket
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -91,7 +93,10 @@ class Calls:
         return self.dist.all_to_all_single(two, one, async_op=True)
 
     def wait(self, name: str, size: int) -> None:
-        """One call; of sendrecv both directions at once, as nccl-tests does it."""
+        """One call; of sendrecv both directions at once, as nccl-tests does it, of send one between each two ranks."""
+        if name == "send":
+            self.one_way(size)
+            return
         if name != "sendrecv":
             self.begin(name, size).wait()
             return
@@ -103,6 +108,16 @@ class Calls:
                 self.dist.P2POp(self.dist.irecv, two, (self.rank - 1) % self.ranks)]  # fmt: skip
         for call in self.dist.batch_isend_irecv(both):
             call.wait()
+
+    def one_way(self, size: int) -> None:
+        """From each even rank to the next one."""
+        key = "send", size
+        if key not in self.buffers:
+            self.buffers[key] = (self.torch.zeros(size // 4, device=self.device),) * 2
+        if self.rank % 2:
+            self.dist.recv(self.buffers[key][0], self.rank - 1)
+        elif self.rank + 1 < self.ranks:
+            self.dist.send(self.buffers[key][0], self.rank + 1)
 
     def now(self) -> float:
         """When all that was begun is done."""
@@ -235,31 +250,38 @@ def measure(rank: int, ranks: int, port: int, rounds: int, seconds: float, out: 
         width, layers, rows, *_ = shape_of(*shape, on_gpus=on_gpus)
         if (width, layers, rows) not in chains:
             chains[width, layers, rows] = Chain(calls, width, layers, rows)
+    # Work behind longer work runs at a lower clock: in one order a step and its parts would not meet the same one.
+    order = random.Random(11)  # the same on all ranks
     for number in range(rounds + 2):
         if number == 2:
             turns.times.clear()
         if not turns.goes_on(begun, seconds):
             break
-        for shape in shapes:
+        for shape in order.sample(shapes, len(shapes)):
             if not turns.goes_on(begun, seconds):
                 break
             *where, bucket, microbatches = shape_of(*shape, on_gpus=on_gpus)
             chain = chains[tuple(where)]
             # A pipeline's stage does the same work again and again, with what it needs at hand.
             again = microbatches if shape[0] == "pp" else 1
-            turns.take((*shape, "forward"), chain.all_forward, again)
-            turns.take((*shape, "backward"), chain.all_backward, again)
-            turns.take((*shape, "step"), lambda c=chain, s=shape, b=bucket, m=microbatches: STEPS[s[0]](c, b, m))  # type: ignore[misc]
-        sent = {("sendrecv", 4 * shape_of("pp", each, on_gpus=on_gpus)[0] * shape_of("pp", each, on_gpus=on_gpus)[2])
-                for each in range(len(SHAPES))}  # fmt: skip
-        for name, size in sorted({*calls.buffers, *sent}):
+            whole = partial(STEPS[shape[0]], chain, bucket, microbatches)
+            acts = {"forward": (chain.all_forward, again), "backward": (chain.all_backward, again), "step": (whole, 1)}
+            for what in order.sample(list(acts), len(acts)):
+                turns.take((*shape, what), *acts[what])
+        for name, size in sorted({*calls.buffers, *messages(on_gpus=on_gpus)}):
             if number > 2 and not turns.goes_on(begun, seconds):
                 break
-            turns.take((name, size), lambda n=name, s=size: calls.wait(n, s), 3)  # type: ignore[misc]
+            turns.take((name, size), partial(calls.wait, name, size), 20 if on_gpus else 3)
     if rank == 0:
         Path(out).write_text(json.dumps(list(turns.times.items())))
     calls.dist.barrier()
     calls.dist.destroy_process_group()
+
+
+def messages(*, on_gpus: bool) -> set[tuple[str, int]]:
+    """What pipelines send. Over NCCL one way, as a stage does; gloo's ranks do both at once, as nccl-tests."""
+    shapes = (shape_of("pp", each, on_gpus=on_gpus) for each in range(len(SHAPES)))
+    return {("send" if on_gpus else "sendrecv", 4 * width * rows) for width, _, rows, *_ in shapes}
 
 
 @dataclass(frozen=True)
@@ -285,13 +307,16 @@ def step_of(found: Found, kind: str, number: int) -> Step:
     activation = 4 * rows * width if kind in {"tp", "ep", "pp"} else 0
     one = Layer("layer", work[0], work[1], parameters, activation, tensors=(parameters,) if kind == "ddp" else ())
     batches, stages = (microbatches, found.ranks) if kind == "pp" else (1, 1)
-    return Step(kind, (one,) * layers, bucket, FIRST_BUCKET, batches, stages, sends_behind=kind == "pp")
+    # NCCL moves a message once both sides are there; gloo's sender does it by itself.
+    sends = "waited" if kind != "pp" else "met" if found.on_gpus else "behind"
+    return Step(kind, (one,) * layers, bucket, FIRST_BUCKET, batches, stages, sends=sends)
 
 
 def report(found: Found) -> float:
     """Fit, predict and print; the largest error of what was not used for the fit."""
     times = found.times
-    time_of: TimeOf = table_times([(str(key[0]), int(str(key[1])), us) for key, us in times.items() if len(key) == 2])
+    points = [(str(key[0]), int(str(key[1])), us) for key, us in times.items() if len(key) == 2]
+    time_of: TimeOf = table_times([("sendrecv" if name == "send" else name, size, us) for name, size, us in points])
 
     def off(kind: str, number: int, slow: Slowdown, waits: float) -> float:
         said = predict(replace(step_of(found, kind, number), wait_us=waits), time_of, slow).step_us

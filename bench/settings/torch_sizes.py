@@ -1,27 +1,33 @@
 """Times of PyTorch's all_reduce by size, under several settings of NCCL in turn, in one job.
 
-    PYTHON-WITH-TORCH bench/settings/torch_sizes.py SETTINGS.json --output TIMES.json [--ranks 2] [--rounds 5] [--gloo]
+    PYTHON-WITH-TORCH bench/settings/torch_sizes.py SETTINGS.json --output TIMES.json [--ranks 2] [--rounds 10] [--gloo]
 
 SETTINGS.json has variables by name of a setting: {"plain": {}, "ring/ll": {"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}}.
 Each setting has a communicator of its own, which reads them where it is made. In each round all of them are measured in
-shuffled order. TIMES.json has microseconds by setting and bytes, one for each round: those of the slowest rank.
+shuffled order. TIMES.json has microseconds by setting and bytes, one for each round: those of the slowest rank. It is
+the time of the GPU: calls wait behind a kernel until all of them are started, or what PyTorch takes to start one (20 to
+60 us) would hide all that settings do to calls that are shorter. "started" has times with that, of the same calls.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 CALLS, PATIENCE = 20, timedelta(seconds=60)
+FEWEST = 4
+HELD_S, CYCLES_PER_S = 3e-3, 1.8e9
+"""How long calls wait for the last one to be started, and about how fast a GPU counts."""
 
 
 def set_variables(variables: Mapping[str, str], every: set[str]) -> None:
@@ -33,50 +39,94 @@ def set_variables(variables: Mapping[str, str], every: set[str]) -> None:
             os.environ.pop(name, None)
 
 
+class Timer:
+    """Takes the times of calls, of the rank that takes longest."""
+
+    def __init__(self, sizes: list[int], *, gloo: bool) -> None:
+        import torch
+        from torch import distributed
+
+        self.torch, self.dist, self.gloo = torch, distributed, gloo
+        self.buffers = {size: torch.zeros(size // 4, device="cpu" if gloo else "cuda") for size in sizes}
+        self.groups: dict[str, Any] = {}
+
+    def add(self, name: str) -> None:
+        """A communicator, which reads the variables of this moment."""
+        self.groups[name] = self.dist.new_group(backend="gloo" if self.gloo else "nccl", timeout=PATIENCE)
+        self.calls(name, min(self.buffers), 1)
+        self.end()
+
+    def calls(self, name: str, size: int, count: int) -> None:
+        for _ in range(count):
+            self.dist.all_reduce(self.buffers[size], group=self.groups[name])
+
+    def end(self) -> None:
+        if not self.gloo:
+            self.torch.cuda.synchronize()
+
+    def started(self, name: str, size: int, count: int) -> float:
+        """With what the processor takes to start them."""
+        begun = time.perf_counter()
+        self.calls(name, size, count)
+        self.end()
+        return (time.perf_counter() - begun) * 1e6 / count
+
+    def behind_a_kernel(self, name: str, size: int, count: int) -> float:
+        """Of the GPU alone."""
+        first, last = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.torch.cuda._sleep(int(HELD_S * CYCLES_PER_S))
+        # Ranks are together once the first call is done.
+        self.calls(name, size, 1)
+        first.record()
+        self.calls(name, size, count)
+        last.record()
+        self.end()
+        return float(first.elapsed_time(last)) * 1e3 / count
+
+    def taken(self, how: Callable[[str, int, int], float], name: str, size: int, count: int) -> float:
+        self.dist.barrier()
+        return self.most(how(name, size, count))
+
+    def most(self, value: float) -> float:
+        """Of all ranks."""
+        value_of_all = self.torch.tensor([value])
+        self.dist.all_reduce(value_of_all, self.dist.ReduceOp.MAX)
+        return float(value_of_all)
+
+
 def measure(rank: int, ranks: int, port: int, args: argparse.Namespace) -> None:
     """All settings in turns; rank 0 writes the times."""
     import torch
     from torch import distributed
 
-    device = torch.device("cpu") if args.gloo else torch.device("cuda", rank)
     if not args.gloo:
-        torch.cuda.set_device(device)
-    backend = "gloo" if args.gloo else "nccl"
+        torch.cuda.set_device(rank)
     address = f"tcp://127.0.0.1:{port}"
     distributed.init_process_group("gloo", address, rank=rank, world_size=ranks, timeout=PATIENCE)
     settings: dict[str, dict[str, str]] = json.loads(args.settings.read_text())
     every = {name for variables in settings.values() for name in variables}
-    buffers = {size: torch.zeros(size // 4, device=device) for size in args.sizes}
-    groups: dict[str, Any] = {}
+    timer = Timer(args.sizes, gloo=args.gloo)
     for name, variables in settings.items():
         set_variables(variables, every)
-        groups[name] = distributed.new_group(backend=backend, timeout=PATIENCE)
-        distributed.all_reduce(buffers[args.sizes[0]], group=groups[name])
-        if not args.gloo:
-            torch.cuda.synchronize()
-
-    def taken(name: str, size: int, calls: int) -> float:
-        distributed.barrier()
-        begun = time.perf_counter()
-        for _ in range(calls):
-            distributed.all_reduce(buffers[size], group=groups[name])
-        if not args.gloo:
-            torch.cuda.synchronize()
-        took = torch.tensor([(time.perf_counter() - begun) * 1e6 / calls])
-        distributed.all_reduce(took, distributed.ReduceOp.MAX)
-        return float(took)
-
-    times: dict[str, dict[int, list[float]]] = {name: {size: [] for size in args.sizes} for name in settings}
-    order = random.Random(7)  # the same on all ranks
+        timer.add(name)
+    ways = {"started": timer.started} if args.gloo else {"started": timer.started, "times": timer.behind_a_kernel}
+    found: dict[str, dict[str, dict[int, list[float]]]] = {
+        way: {name: {size: [] for size in args.sizes} for name in settings} for way in ways
+    }
+    order, begun = random.Random(7), time.monotonic()  # the same order on all ranks
     for number in range(args.rounds + 1):
+        if timer.most(time.monotonic() - begun) > args.seconds and number > FEWEST:
+            break
         for name in order.sample(sorted(settings), len(settings)):
-            for size in args.sizes:
-                found = taken(name, size, CALLS if number else 3)
+            for size, (way, how) in itertools.product(args.sizes, ways.items()):
+                us = timer.taken(how, name, size, CALLS if number else 3)
                 if number:
-                    times[name][size].append(found)
+                    found[way][name][size].append(us)
     if rank == 0:
         version = None if args.gloo else ".".join(map(str, torch.cuda.nccl.version()))
-        args.output.write_text(json.dumps({"torch": torch.__version__, "nccl": version, "times": times}))
+        of_gpu = found.get("times", found["started"])
+        said = {"torch": torch.__version__, "nccl": version, "times": of_gpu, "started": found["started"]}
+        args.output.write_text(json.dumps(said))
     distributed.barrier()
     distributed.destroy_process_group()
 
@@ -87,9 +137,10 @@ def main() -> int:
     parser.add_argument("settings", type=Path)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=600.0, help="no round begins later")
     parser.add_argument("--sizes", type=lambda text: [int(each) for each in text.split(",")],
-                        default=[1 << n for n in range(16, 27, 2)])  # fmt: skip
+                        default=[1 << n for n in range(16, 27)])  # fmt: skip
     parser.add_argument("--gloo", action="store_true", help="a rehearsal on processors: settings have no effect there")
     args = parser.parse_args()
     from torch import multiprocessing

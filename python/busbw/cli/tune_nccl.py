@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PLUGIN = "libnccl-tuner-busbw.so"
 HALVINGS = 3
+GRAPHS = 10
+"""Launches of a graph of 20 calls in a trial: what a processor takes to start one is a hundredth of a call then."""
 ROUNDS = 40
 """Of the proof, which ends as soon as it is sure: under noise of 20 % twelve keep a third of what there is."""
 
@@ -97,7 +99,8 @@ def _asked(args: Args, gpus: Callable[[], int], places: Sequence[Place]) -> Aske
     # `busbw tune` measures busbw by default, this verb whatever NCCL is found.
     library = "auto" if args.library == "busbw" else args.library
     return Asked(named, ranks or 1, args.minbytes, args.maxbytes, args.datatype, library, args.launch,
-                 str(find_beside(PLUGIN)), hindering(os.environ), not without_multicast(os.environ))  # fmt: skip
+                 str(find_beside(PLUGIN)), hindering(os.environ), not without_multicast(os.environ),
+                 graphs=0 if args.beside else GRAPHS)  # fmt: skip
 
 
 def _ranks_of(table: Path, places: Sequence[Place]) -> int:
@@ -131,8 +134,8 @@ def _plan_text(asked: Asked, beside: str) -> str:
     return "\n".join(lines)
 
 
-def _facts(asked: Asked, folder: Path) -> dict[str, str]:
-    """What the plugin sees where NCCL loads it, from one short trial."""
+def _facts(asked: Asked, folder: Path) -> tuple[Asked, dict[str, str]]:
+    """What the plugin sees where NCCL loads it, from one short trial; without graphs where that trial fails."""
     from busbw.experiment.runner import run_trial
     from busbw.experiment.trial import Outcome
     from busbw.experiment.tune_nccl.rules import parse_facts
@@ -140,8 +143,11 @@ def _facts(asked: Asked, folder: Path) -> dict[str, str]:
 
     kept, out = folder / "facts.txt", (folder / "facts-now.txt").resolve()
     out.unlink(missing_ok=True)
-    plan = facts_plan(replace(asked, last=asked.first), out)
-    trial = run_trial(plan, 0, 1, folder / "facts", 120.0)
+    trial = run_trial(facts_plan(replace(asked, last=asked.first), out), 0, 1, folder / "facts", 120.0)
+    if trial.outcome is not Outcome.MEASURED and asked.graphs:
+        _tell(f"calls in CUDA graphs cannot be measured here, so that they are started one by one: {trial.reason}")
+        asked = replace(asked, graphs=0)
+        trial = run_trial(facts_plan(replace(asked, last=asked.first), out), 1, 1, folder / "facts", 120.0)
     if trial.outcome is not Outcome.MEASURED:
         raise UserError(f"nothing can be tuned, since NCCL with the tuner plugin cannot be measured: {trial.reason}")
     if not out.exists():
@@ -152,13 +158,13 @@ def _facts(asked: Asked, folder: Path) -> dict[str, str]:
     facts = parse_facts(text)
     if not kept.exists():
         replace_text(kept, text)
-        return facts
+        return asked, facts
     # A search that goes on after a new driver, or elsewhere, has trials that say nothing about this place.
     before = parse_facts(read_text(kept, 1 << 20, hint="the plugin writes no such file"))
     other = [f"{name} {before[name]} (now {facts[name]})" for name in facts if facts[name] != before[name]]
     if other:
         raise UserError(f"the trials in {folder} were measured with {', '.join(other)}; begin a new search")
-    return facts
+    return asked, facts
 
 
 def _search(args: Args, asked: Asked, folder: Path, output: Path, old: Sequence[Place]) -> int:
@@ -166,7 +172,8 @@ def _search(args: Args, asked: Asked, folder: Path, output: Path, old: Sequence[
     from busbw.experiment.tune_nccl.rules import Place, merged, table_text
     from busbw.experiment.tune_nccl.search import Search
 
-    facts, clock = _facts(asked, folder), Clock(args.budget)
+    asked, facts = _facts(asked, folder)
+    clock = Clock(args.budget)
     asked = _beside(asked, args, folder)
     search = Search(asked, facts, folder, HALVINGS, clock, tell=_tell, proving_rounds=args.rounds or ROUNDS)
     rules = []
@@ -174,7 +181,7 @@ def _search(args: Args, asked: Asked, folder: Path, output: Path, old: Sequence[
         count = len(asked.collectives)
         found, proven = search.collective(name, number / count, (number + 1) / count)
         rules += found
-        print("\n".join(_proof_lines(name, proven, asked)))
+        print("\n".join(_proof_lines(name, proven, asked, _word(found))))
     place = Place(facts, tuple(rules))
     if not rules:
         print("No setting pays here: NCCL by itself is as fast as any rule that was tried. No table is written.")
@@ -199,40 +206,52 @@ def _verify(args: Args, asked: Asked, places: Sequence[Place], folder: Path) -> 
     from busbw.experiment.clock import Clock
     from busbw.experiment.tune_nccl.rules import Place, table_text
 
-    facts = _facts(asked, folder)
+    asked, facts = _facts(asked, folder)
     here = next((place for place in places if place.facts == facts), None)
     if here is None:
-        raise UserError(
-            f"{args.verify} has no rules for what this is: " + ", ".join(f"{k} {v}" for k, v in facts.items())
-        )
-    kept, clock, fell, unknown = [], Clock(args.budget), 0, 0
+        raise UserError(f"{args.verify} has no rules for what this is: {_elsewhere(places, facts)}")
+    clock = Clock(args.budget)
+    every: dict[str, list[Rule]] = {"pay": [], "undecided": [], "fell back": [], "unmeasured": []}
+    kept: list[Rule] = []
     names = list(dict.fromkeys(rule.collective for rule in here.rules))
     asked = _beside(replace(asked, collectives=tuple(names)), args, folder)
     for number, name in enumerate(names):
         share = (number + 1) / len(names)
-        held, unmeasured, lines = _verify_one(
-            asked, args.verify, here, folder, name, clock, args.rounds or ROUNDS, share
-        )
-        rules = [rule for rule in here.rules if rule.collective == name]
-        kept += [rule for rule in rules if rule in held]
-        unknown += len(unmeasured)
-        fell += len(rules) - len(held) - len(unmeasured)
+        held, lines = _verify_one(asked, args.verify, here, folder, name, clock, args.rounds or ROUNDS, share)
+        for standing, rule, left in held:
+            every[standing].append(rule)
+            kept += left
         print("\n".join(lines))
     if args.output:
         others = [place for place in places if place is not here]
         replace_text(
             args.output, table_text([Place(facts, tuple(kept)), *others], ["Written by `busbw tune nccl --verify`."])
         )
-    more = f"; {fell} fell back" if fell else ""
-    if unknown:
-        more += f"; {unknown} were not measured: no size from -b to -e lies in them, or --budget was up"
-    print(f"{len(kept)} of {len(here.rules)} rules still pay{more}")
-    return 1 if fell or unknown else 0
+    more = f"; {len(every['fell back'])} fell back" if every["fell back"] else ""
+    if every["undecided"]:
+        more += f"; of {len(every['undecided'])} noise hides whether they pay: they stay, or take a longer --budget"
+    if every["unmeasured"]:
+        more += (
+            f"; {len(every['unmeasured'])} were not measured: no size from -b to -e lies in them, or --budget was up"
+        )
+    print(f"{len(every['pay'])} of {len(here.rules)} rules still pay{more}")
+    return 1 if every["fell back"] or every["unmeasured"] else 0
+
+
+def _elsewhere(places: Sequence[Place], facts: Mapping[str, str]) -> str:
+    """In what the place that is most alike differs."""
+    other = [{name: place.facts[name] for name in facts if place.facts[name] != facts[name]} for place in places]
+    if not other:
+        return ", ".join(f"{name} {value}" for name, value in facts.items())
+    nearest = min(other, key=len)
+    return "it was measured with " + ", ".join(
+        f"{name} {value} (here {facts[name]})" for name, value in nearest.items()
+    )
 
 
 def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is proven with
     asked: Asked, table: Path, here: Place, folder: Path, name: str, clock: Clock, rounds: int, share: float
-) -> tuple[list[Rule], list[Rule], list[str]]:
+) -> tuple[list[tuple[str, Rule, list[Rule]]], list[str]]:
     from busbw.experiment.runner import run_trial
     from busbw.experiment.tune_nccl.search import finer_of, prove, sizes_of
     from busbw.experiment.tune_nccl.stage import Stage
@@ -247,23 +266,50 @@ def _verify_one(  # noqa: PLR0913, PLR0917 - what one collective of a table is p
         plan_to_prove(finer_of(asked), name, table, seed=3), folder / name / "verify", run_trial, clock, _tell
     )
     proven = prove(name, chosen, stage, rounds, share)
-    return *held_of(rules, proven), _proof_lines(name, proven, asked)
+    return [held_of(rule, proven) for rule in rules], _proof_lines(name, proven, asked, _word_verified(rules))
 
 
-def held_of(rules: Sequence[Rule], proven: Sequence[Proven]) -> tuple[list[Rule], list[Rule]]:
-    """The rules that hold at each size that was measured, and those of which no size was."""
-    held, unmeasured = [], []
-    for rule in rules:
-        within = [each.holds for each in proven if rule.first <= each.size <= rule.last]
-        if not within:
-            unmeasured.append(rule)
-        elif all(within):
-            held.append(rule)
-    return held, unmeasured
+def held_of(rule: Rule, proven: Sequence[Proven]) -> tuple[str, Rule, list[Rule]]:
+    """How a rule stands, the rule, and what of it stays.
+
+    It fell back where a size is surely slower for it, or surely gains less than the table says: that size leaves it.
+    Noise that hides a gain takes nothing away: the gain was shown when the table was made.
+    """
+    within = sorted((each for each in proven if rule.first <= each.size <= rule.last), key=lambda each: each.size)
+    if not within:
+        return "unmeasured", rule, []
+    fell = [fell_back(rule, each) for each in within]
+    if any(fell):
+        return "fell back", rule, _without(rule, [each.size for each in within], fell)
+    pays = any(each.holds for each in within) or (rule.gain is None and all(each.judgement.sure for each in within))
+    return "pay" if pays else "undecided", rule, [rule]
 
 
-def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked) -> list[str]:
+def fell_back(rule: Rule, proven: Proven) -> bool:
+    """Whether a size surely has no reason to be in its rule any more."""
+    interval = proven.judgement.interval
+    if proven.judgement.verdict.value == "slower":
+        return True
+    return rule.gain is not None and interval is not None and interval.low <= 1 and interval.high < rule.gain[0]
+
+
+def _without(rule: Rule, sizes: Sequence[int], fell: Sequence[bool]) -> list[Rule]:
+    """The pieces of a rule between sizes that leave it; a piece ends at the last size that was measured."""
+    pieces: list[Rule] = []
+    for index, size in enumerate(sizes):
+        if fell[index]:
+            continue
+        first = rule.first if index == 0 else size
+        last = rule.last if index == len(sizes) - 1 else size
+        if index and not fell[index - 1]:
+            first = pieces.pop().first
+        pieces.append(replace(rule, first=first, last=last))
+    return pieces
+
+
+def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked, word: Callable[[Proven], str]) -> list[str]:
     from busbw.analysis.units import format_bytes
+    from busbw.analysis.verdict import times_as_fast
 
     beside = f", both together with {asked.beside}" if asked.beside else ""
     head = f"{name}, {asked.ranks} ranks, {asked.type}{beside}"
@@ -271,10 +317,34 @@ def _proof_lines(name: str, proven: Sequence[Proven], asked: Asked) -> list[str]
         return [f"{head}: nothing is faster than plain NCCL"]
     lines = [f"{head}: the table against things as they are"]
     for each in proven:
-        kept = "kept" if each.holds else "dropped"
-        words = each.judgement.words("it") + (", but slower in or out of place" if each.hurts else "")
-        lines.append(f"  {format_bytes(each.size):>9}  {each.way!s:<28} {kept}: {words}")
+        interval = each.judgement.interval
+        words = times_as_fast(interval.low, interval.high, "it") if each.holds and interval else ""
+        words = words or each.judgement.words("it") + (", but slower in or out of place" if each.hurts else "")
+        lines.append(f"  {format_bytes(each.size):>9}  {each.way!s:<28} {word(each)}: {words}")
     return lines
+
+
+def _word(rules: Sequence[Rule]) -> Callable[[Proven], str]:
+    """What became of a size in a search."""
+
+    def word(proven: Proven) -> str:
+        if proven.way.is_own:
+            return "NCCL's own choice"
+        if not any(rule.first <= proven.size <= rule.last for rule in rules):
+            return "dropped"
+        return "kept" if proven.holds else "kept, as NCCL's own choice seemed slower"
+
+    return word
+
+
+def _word_verified(rules: Sequence[Rule]) -> Callable[[Proven], str]:
+    def word(proven: Proven) -> str:
+        rule = next((rule for rule in rules if rule.first <= proven.size <= rule.last), None)
+        if rule is not None and fell_back(rule, proven):
+            return "fell back"
+        return "still pays" if proven.holds else "no loss is sure"
+
+    return word
 
 
 def _use_lines(asked: Asked, facts: Mapping[str, str], output: Path, text: str) -> list[str]:

@@ -12,7 +12,8 @@ tp    two all-reduces of the activations in forward and two in backward, which w
 pp    m microbatches through p stages: (m + p - 1) times one microbatch, the bubble being (p - 1) / (m + p - 1)
       (Huang et al., "GPipe", 2019; Narayanan et al., "Efficient Large-Scale Language Model Training", SC 2021). Where
       sends go behind work, a flow shop of equal jobs: the slower of work and a send, once a microbatch, and each stage
-      and each link once (Baker, "Introduction to Sequencing and Scheduling", 1974).
+      and each link once (Baker, "Introduction to Sequencing and Scheduling", 1974). Where a message moves once both
+      sides are there, as NCCL's do, the receiver waits: a flow shop whose stages but the first take a send more.
 ep    two all-to-alls in forward and two in backward, which work waits for (Lepikhin et al., "GShard", ICLR 2021).
 """
 
@@ -25,6 +26,8 @@ from dataclasses import dataclass
 from busbw.expect.schedule import Outcome, Slowdown, Task, simulate
 from busbw.expect.spread import Spread
 
+SENDS = ("waited", "behind", "met")
+"""Work waits for a send and its receive; neither waits; the receiver waits alone, as its side comes after its work."""
 KINDS = ("ddp", "fsdp", "tp", "pp", "ep")
 BUCKET = 25 << 20
 """PyTorch's bucket_cap_mb, in bytes."""
@@ -65,8 +68,8 @@ class Step:
     spread: Spread | None = None  # of several kinds at once, which expect/mixed.py predicts
     wait_us: float = 0.0
     """Of each call that work waits for: until ranks are awake and the slowest one has come."""
-    sends_behind: bool = False
-    """Whether a stage of a pipeline computes on while it sends."""
+    sends: str = "waited"
+    """Of a pipeline's stages, one of SENDS."""
 
 
 @dataclass(frozen=True)
@@ -206,8 +209,9 @@ def _pipeline(step: Step, time_of: TimeOf, slowdown: Slowdown | None) -> Predict
     each = sum(one.step_us for one in ways) + 2 * sent
     bubble = (p - 1) * each
     work = m * sum(one.work_us for one in ways)
-    if step.sends_behind:
-        behind = [_behind(one, sent, m, p, slowdown or Slowdown()) for one in ways]
+    if step.sends != "waited":
+        order = _behind if step.sends == "behind" else _met
+        behind = [order(one, sent, m, p, slowdown or Slowdown()) for one in ways]
         whole, exposed = sum(us for us, _ in behind), sum(us for _, us in behind)
         bubble = max(0.0, whole - exposed - work)
     else:
@@ -233,6 +237,15 @@ def _behind(one: Outcome, sent: float, m: int, p: int, slow: Slowdown) -> tuple[
     pace = max(work, send)
     whole = p * one.step_us + (p - 1) * sent + (m - 1) * pace
     return whole, m * one.exposed_us + (m - 1) * (pace - one.step_us)
+
+
+def _met(one: Outcome, sent: float, m: int, p: int, slow: Slowdown) -> tuple[float, float]:
+    """The same where a message moves once both sides are there: all stages but the first wait for each of theirs."""
+    if p == 1:
+        return m * one.step_us, m * one.exposed_us
+    beside = min(sent * slow.calls, one.step_us * slow.work)
+    sent += beside * (1 - 1 / slow.calls)
+    return one.step_us + (m + p - 2) * (one.step_us + sent), m * (one.exposed_us + sent)
 
 
 def table_times(points: Sequence[tuple[str, int, float]]) -> TimeOf:

@@ -16,7 +16,7 @@ from busbw.base.quantities import parse_bytes
 from busbw.base.toml import parse_toml
 from busbw.expect.schedule import Slowdown
 from busbw.expect.spread import Spread, kinds_of
-from busbw.expect.step import BUCKET, FIRST_BUCKET, KINDS, Layer, Step
+from busbw.expect.step import BUCKET, FIRST_BUCKET, KINDS, SENDS, Layer, Step
 
 MAX_BYTES = 4 << 20
 MOST_LAYERS = 10_000
@@ -72,7 +72,7 @@ def _step(document: Any, kind: str | None) -> tuple[Step, Slowdown]:
         _bytes(said, "first_bucket", FIRST_BUCKET, "step"),
         _whole(said, "microbatches", 1, "step", least=1), _whole(said, "stages", 1, "step", least=1),
         _number(said, "optimizer_us", 0.0, "step"), spread,
-        _wait_us(said, chosen), _sends_behind(said, chosen),
+        _wait_us(said, chosen), _sends(said, chosen),
     )  # fmt: skip
     if step.bucket_bytes < 1 << 10 or step.first_bucket_bytes < 1 << 10:
         raise ValueError("a bucket holds at least 1 KiB")
@@ -92,13 +92,13 @@ def _wait_us(said: Mapping[str, Any], kinds: str) -> float:
     return waits
 
 
-def _sends_behind(said: Mapping[str, Any], kinds: str) -> bool:
+def _sends(said: Mapping[str, Any], kinds: str) -> str:
     sends = said.get("sends", "waited")
-    if sends not in {"waited", "behind"}:
-        raise ValueError(f"sends is waited or behind, not {sends!r}")
-    if sends == "behind" and kinds != "pp":
-        raise ValueError(f"sends = 'behind' means nothing under {kinds}; it belongs to pp alone")
-    return bool(sends == "behind")
+    if sends not in SENDS:
+        raise ValueError(f"sends is {', '.join(SENDS[:-1])} or {SENDS[-1]}, not {sends!r}")
+    if sends != "waited" and kinds != "pp":
+        raise ValueError(f"sends = '{sends}' means nothing under {kinds}; it belongs to pp alone")
+    return str(sends)
 
 
 def _waiting(step: Step, waits: float) -> Step:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
+from busbw.analysis.verdict import of_rounds
 from busbw.base.errors import UserError
 from busbw.base.lock import alone_in
 from busbw.base.words import parse
@@ -66,13 +66,27 @@ def test_a_search_that_is_not_there_does_not_go_on(tmp_path: Path, capsys: pytes
     assert not (tmp_path / "tnue").exists()
 
 
-def test_a_rule_pays_only_where_it_was_measured() -> None:
-    rules = [Rule("all_reduce", first, first + 9, Way("tree/ll")) for first in (0, 10, 20)]
-    proven = [
-        SimpleNamespace(size=size, holds=holds) for size, holds in ((1, True), (9, True), (10, True), (19, False))
-    ]
-    assert tune_nccl.held_of(rules, cast("list[Proven]", proven)) == (rules[:1], rules[2:])
-    assert tune_nccl.held_of(rules, []) == ([], rules)
+def proven(size: int, *logs: float) -> Proven:
+    return Proven(size, Way("tree/ll"), of_rounds([each + 0.001 * (-1) ** n for n, each in enumerate(logs * 8)]))
+
+
+def test_a_rule_falls_back_where_it_is_surely_slower_or_surely_gains_less() -> None:
+    rule = Rule("all_reduce", 0, 99, Way("tree/ll"), (1.2, 1.3))
+    gains, noise = proven(10, 0.25), proven(20, -0.3, 0.35)
+    slower, gone = proven(20, -0.1), proven(20, 0.0)
+    assert noise.judgement.interval and noise.judgement.interval.high > 1.2
+    assert tune_nccl.held_of(rule, [gains, noise]) == ("pay", rule, [rule])
+    assert tune_nccl.held_of(rule, [noise]) == ("undecided", rule, [rule])
+    assert tune_nccl.held_of(rule, []) == ("unmeasured", rule, [])
+    for bad in (slower, gone):
+        standing, _, left = tune_nccl.held_of(rule, [gains, bad, proven(30, 0.25), proven(40, 0.25)])
+        assert standing == "fell back"
+        assert [(each.first, each.last) for each in left] == [(0, 10), (30, 99)]
+        assert tune_nccl.held_of(rule, [bad])[2] == []
+    # A rule that says no gain was kept so that nothing gets slower.
+    modest = replace(rule, gain=None)
+    assert tune_nccl.held_of(modest, [gone])[0] == "pay"
+    assert tune_nccl.held_of(modest, [slower])[0] == "fell back"
 
 
 def test_a_foreign_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,12 +173,12 @@ def test_trials_of_another_driver_do_not_go_on(tmp_path: Path, monkeypatch: pyte
     folder = tmp_path / "kept"
     folder.mkdir()
     wanted = Asked(("all_reduce",), 4, 1024, 4096)
-    assert tune_nccl._facts(wanted, folder) == FACTS == tune_nccl._facts(wanted, folder)
+    assert tune_nccl._facts(wanted, folder) == (wanted, FACTS) == tune_nccl._facts(wanted, folder)
     here["driver"] = "580"
     with pytest.raises(UserError, match=r"were measured with driver 570 \(now 580\); begin a new search"):
         tune_nccl._facts(wanted, folder)
     here["driver"] = "570"
-    assert tune_nccl._facts(wanted, folder) == FACTS
+    assert tune_nccl._facts(wanted, folder) == (wanted, FACTS)
 
 
 def test_a_folder_of_another_search_is_told_before_anything_is_measured(
@@ -180,3 +194,32 @@ def test_a_folder_of_another_search_is_told_before_anything_is_measured(
     with alone_in(folder):
         assert main([*words, "-b", "1K"]) == 1
     assert "another process works in" in capsys.readouterr().err
+
+
+def test_where_graphs_cannot_be_measured_calls_are_started_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = []
+
+    def trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: float) -> Trial:
+        settings = plan.variants[variant].environment
+        tried.append("-G" in plan.words)
+        if tried[-1]:
+            return Trial(number, variant, Outcome.CRASHED, limit_s, reason="no graph")
+        assert "NCCL_GRAPH_REGISTER" not in settings
+        Path(str(settings["BUSBW_TUNER_FACTS"])).write_text("\n".join(Place(FACTS).lines()) + "\n")
+        return Trial(number, variant, Outcome.MEASURED, limit_s)
+
+    monkeypatch.setattr("busbw.experiment.runner.run_trial", trial)
+    wanted = Asked(("all_reduce",), 4, 1024, 4096, graphs=tune_nccl.GRAPHS)
+    found, facts = tune_nccl._facts(wanted, tmp_path)
+    assert facts == FACTS and found.graphs == 0 and tried == [True, False]
+    assert "started one by one: no graph" in capsys.readouterr().err
+
+
+def test_a_table_of_another_place_is_told_by_what_is_nearest() -> None:
+    here = {**FACTS, "gpu": "H"}
+    assert tune_nccl._elsewhere([Place(dict.fromkeys(FACTS, "1")), Place(FACTS)], here) == (
+        "it was measured with gpu G (here H)"
+    )
+    assert "gpu H" in tune_nccl._elsewhere([], here)

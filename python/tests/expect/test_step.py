@@ -123,7 +123,7 @@ def test_a_pipeline_has_its_bubble() -> None:
 @pytest.mark.parametrize(("work", "sent", "batches", "stages"), [(100, 30, 8, 4), (100, 150, 8, 4), (80, 80, 1, 2)])
 def test_a_pipeline_whose_sends_go_behind_work(work: float, sent: float, batches: int, stages: int) -> None:
     stage = (Layer("stage", work, 2 * work, 0, MIB),)
-    found = predict(Step("pp", stage, microbatches=batches, stages=stages, sends_behind=True), per_mib(sent))
+    found = predict(Step("pp", stage, microbatches=batches, stages=stages, sends="behind"), per_mib(sent))
 
     def walked(each: float) -> float:
         """Each batch through each stage and each link, which are free one after the other."""
@@ -140,6 +140,27 @@ def test_a_pipeline_whose_sends_go_behind_work(work: float, sent: float, batches
     assert found.step_us == pytest.approx(found.work_us + found.exposed_us + found.bubble_us)
 
 
+@pytest.mark.parametrize(("work", "sent", "batches", "stages"), [(100, 30, 8, 4), (100, 150, 5, 2), (80, 80, 1, 3)])
+def test_a_pipeline_whose_messages_move_once_both_sides_are_there(
+    work: float, sent: float, batches: int, stages: int
+) -> None:
+    stage = (Layer("stage", work, 2 * work, 0, MIB),)
+    found = predict(Step("pp", stage, microbatches=batches, stages=stages, sends="met"), per_mib(sent))
+
+    def walked(each: float) -> float:
+        free = [0.0] * stages
+        for _ in range(batches):
+            at = free[0] = free[0] + each
+            for place in range(1, stages):
+                free[place] = at = max(at, free[place]) + sent + each
+        return free[-1]
+
+    assert found.step_us == pytest.approx(walked(work) + walked(2 * work))
+    assert found.step_us == pytest.approx(found.work_us + found.exposed_us + found.bubble_us)
+    alone = predict(Step("pp", stage, microbatches=batches, sends="met"), per_mib(sent))
+    assert alone.step_us == pytest.approx(batches * 3 * work)
+
+
 def test_where_sends_of_a_pipeline_go_is_said_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "step.toml"
     text = """[step]
@@ -152,8 +173,10 @@ forward_us = 10
 activation_bytes = 1024
 """
     file.write_text(text)
-    assert read_step(file)[0].sends_behind
-    for wrong, sentence in (("sometimes", "waited or behind"), ("behind", "belongs to pp alone")):
+    assert read_step(file)[0].sends == "behind"
+    file.write_text(text.replace("behind", "met"))
+    assert read_step(file)[0].sends == "met"
+    for wrong, sentence in (("sometimes", "waited, behind or met"), ("behind", "belongs to pp alone")):
         file.write_text(text.replace("behind", wrong).replace("pp", "tp" if wrong == "behind" else "pp"))
         with pytest.raises(UserError, match=sentence):
             read_step(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from busbw.base.files import replace_text
 from busbw.experiment.clock import Clock
 from busbw.experiment.plan import Plan
 from busbw.experiment.trial import BESIDE, Outcome, Trial
+from busbw.experiment.tune_nccl.known import Known, choose, is_clear
 from busbw.experiment.tune_nccl.rules import (
     Place,
     Rule,
@@ -24,7 +26,7 @@ from busbw.experiment.tune_nccl.rules import (
     read_table,
     table_text,
 )
-from busbw.experiment.tune_nccl.search import Search, choose, is_clear, rules_of, sizes_of
+from busbw.experiment.tune_nccl.search import Search, rules_of, sizes_of
 from busbw.experiment.tune_nccl.stage import Stage
 from busbw.experiment.tune_nccl.ways import Asked, environment_of, hindering, plan_to_prove, with_product
 from busbw.records import Case, End, Library, Record, Run, Tool, record_lines
@@ -294,12 +296,20 @@ def test_the_library_that_was_asked_for_is_measured(tmp_path: Path) -> None:
         assert plan.words[-2:] == words or (not words and "--library" not in plan.words)
 
 
-def test_half_of_the_ways_leave_after_each_round(tmp_path: Path) -> None:
+def test_half_of_the_ways_leave_after_each_round_and_fewer_channels_are_tried_where_they_may_help(
+    tmp_path: Path,
+) -> None:
     nccl = MadeUpNccl()
     search(nccl, tmp_path).collective("all_reduce")
-    lines = (tmp_path / "all_reduce" / "channels" / "trials.jsonl").read_text().splitlines()
-    rounds = [sum(f'"round": {number},' in line for line in lines) for number in range(3)]
-    assert rounds[0] > rounds[1] >= rounds[2]
+
+    def rounds(stage: str) -> list[int]:
+        lines = (tmp_path / "all_reduce" / stage / "trials.jsonl").read_text().splitlines()
+        return [sum(f'"round": {number},' in line for line in lines) for number in range(3)]
+
+    first, second, third = rounds("ways")
+    assert first > second > third
+    ways = json.loads((tmp_path / "all_reduce" / "channels" / "stage.json").read_text())["ways"]
+    assert rounds("channels")[0] <= 0.75 * len(ways)
 
 
 def test_a_budget_ends_it(tmp_path: Path) -> None:
@@ -345,8 +355,10 @@ def test_a_table_is_read_as_it_is_written(tmp_path: Path) -> None:
 def test_where_what_hinders_nccl_is_taken_away_each_size_has_its_best_way() -> None:
     times = {0: {KIB: [100.0], MIB: [100.0]}, 1: {KIB: [99.5], MIB: [50.0]}, 2: {KIB: [100.4], MIB: [80.0]}}
     ways = [Way("tree/ll"), Way("ring/ll")]
-    assert choose(times, ways) == {KIB: None, MIB: ways[0]}
-    assert choose(times, ways, loosened=True) == {KIB: ways[0], MIB: ways[0]}
+    known = Known()
+    known.add(times, ways)
+    assert choose(known) == {KIB: None, MIB: ways[0]}
+    assert choose(known, loosened=True) == {KIB: ways[0], MIB: ways[0]}
 
 
 @pytest.mark.parametrize("text", [

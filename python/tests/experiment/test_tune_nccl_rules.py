@@ -106,3 +106,21 @@ def test_a_table_without_its_last_newline_was_cut_off(tmp_path: Path) -> None:
             read_table(tmp_path / "t")
     (tmp_path / "t").write_text(whole)
     assert read_table(tmp_path / "t")
+
+
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("busbw-tuner 2\nend 0\n", "it is of version 2, and this busbw reads version 1"),
+    ("busbw-tuner 10\nend 0\n", "it is of version 10, and"), ("busbw-tuner 1.1\nend 0\n", "its first line is not"),
+    ("\ufeff" + table(), "it begins with a byte order mark"),
+    (table().replace("\n", "\r\n"), "its lines end with CR and LF"),
+    ("# coll,min,max\nallreduce,0,65536,tree,simple\n", "its first line is not 'busbw-tuner 1'"),
+    (table("all_to_all 0 9 tree/ll"), "no tuner is asked about 'all_to_all'"),
+    (table("all_reduce 0"), "a rule has a collective"),
+    (table("all_reduce 9 0 tree/ll"), "the first size is larger"),
+    (table("all_reduce 128K 1M tree/ll"), "'128K' is no number"),
+    ("PK\x03\x04\udc80", "is no text in UTF-8"),
+])  # fmt: skip
+def test_a_table_from_elsewhere_is_refused_in_a_right_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "t").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=sentence):
+        read_table(tmp_path / "t")

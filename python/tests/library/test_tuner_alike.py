@@ -36,7 +36,7 @@ WORDS = (
     "rule", " ", "\n", "end", "measured", "0", "-1", "+1", "01", "1_0", "gain=", "gain=x", "channels=64", "chunk=1",
     "=",
     "default", "tree/ll", " hash=", "\r", "\t", "\0", "\u00e9", "#", "18446744073709551616", "ranks 4\n", "  ", "/",
-    "busbw-tuner 1\n", "1e5", "\x0b", "\x85", "\u2028", "\x1c",
+    "busbw-tuner 1\n", "\ufeff", "1e5", "\x0b", "\x85", "\u2028", "\x1c",
 )  # fmt: skip
 
 Logger = ctypes.CFUNCTYPE(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from busbw.base.errors import UserError
-from busbw.base.files import read_text
+from busbw.base.files import read_bytes
 from busbw.base.secrets import shortened
 
 FIRST_LINE = "busbw-tuner 1"
@@ -114,10 +114,14 @@ def parse_facts(text: str) -> dict[str, str]:
 
 def read_table(path: Path) -> list[Place]:
     """The places of a table; UserError names the line that is none."""
-    text = read_text(path, MAX_BYTES, what="the table", hint="name one that `busbw tune nccl` wrote")
+    raw = read_bytes(path, MAX_BYTES, what="the table", hint="name one that `busbw tune nccl` wrote")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"the table {path} is no text in UTF-8") from None
     lines = text.split("\n")
     if lines[0] != FIRST_LINE:
-        raise UserError(f"{path} is no table for NCCL's tuner: its first line is not '{FIRST_LINE}'")
+        raise UserError(f"{path} is no table for NCCL's tuner: {_no_first_line(lines[0])}")
     reading, ended = _Reading(), False
     for number, line in enumerate(lines[1:], start=2):
         if not line or line.startswith("#"):
@@ -131,6 +135,19 @@ def read_table(path: Path) -> list[Place]:
     if not ended or lines[-1]:
         raise UserError(f"{path} was cut off: its last line is not `end` and the number of its rules")
     return reading.places
+
+
+def _no_first_line(line: str) -> str:
+    """What the plugin says too, of a table that came from elsewhere."""
+    name, mine = FIRST_LINE.split(" ")
+    word, _, version = line.partition(" ")
+    if line.startswith("\ufeff"):
+        return "it begins with a byte order mark, which an editor added"
+    if line == f"{FIRST_LINE}\r":
+        return "its lines end with CR and LF; a table has LF alone"
+    if word == name and version.isdecimal() and version != mine:
+        return f"it is of version {shortened(version, 20)}, and this busbw reads version {mine}"
+    return f"its first line is not '{FIRST_LINE}'"
 
 
 def _line(reading: _Reading, line: str, *, ended: bool) -> bool:
@@ -164,10 +181,15 @@ def _check_hash(line: str, before: str) -> None:
 
 
 def _rule(text: str) -> Rule:
-    collective, begin, end, name, *details = text.removesuffix(" ").split(" ")
+    words = text.removesuffix(" ").split(" ")
+    if len(words) < 4:
+        raise ValueError("a rule has a collective, two sizes, and an algorithm with its protocol")
+    collective, begin, end, name, *details = words
+    if collective not in COLLECTIVES:
+        raise ValueError(f"no tuner is asked about {shortened(collective, 24)!r}")
     first, last = _number(begin, 0, MAX_SIZE), _number(end, 0, MAX_SIZE)
-    if collective not in COLLECTIVES or first > last:
-        raise ValueError("no collective and two sizes")
+    if first > last:
+        raise ValueError("the first size is larger than the last")
     if name != DEFAULT:
         algorithm, _, protocol = name.partition("/")
         if algorithm not in ALGORITHMS or protocol not in PROTOCOLS:

@@ -8,36 +8,43 @@ that a search that was cut off goes on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from statistics import median, stdev
+from statistics import median
 
 from busbw.analysis.verdict import ALPHA, Judgement, Verdict, of_rounds
 from busbw.base.errors import UserError
 from busbw.base.files import replace_text
 from busbw.experiment.clock import Clock
 from busbw.experiment.runner import run_trial
+from busbw.experiment.tune_nccl.known import (
+    ALIKE,
+    Known,
+    between,
+    choose,
+    fastest,
+    is_clear,
+    leading,
+    may_help,
+    survivors,
+    waves_of,
+)
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, table_text
 from busbw.experiment.tune_nccl.stage import Measure, Stage, Times, unused, with_kept
 from busbw.experiment.tune_nccl.ways import Asked, first_ways, plan_of, plan_to_prove, with_channels, with_chunks
 
-FEWEST = 2
-"""So many ways stay at each size whatever the rounds."""
-PROMISING = 1.01
-"""A way goes into the table to be proven only if it is this much faster than things as they are, by medians."""
-ALIKE = 1.005
-"""Ways within this of the best are alike: then the neighbour's choice, or the simplest, is taken."""
-CLOSE = 1.1
 LATE_ROUNDS = 3
 """The few ways that are left at the end differ by little: they are measured so much more often."""
 
-CLEAR = 0.01
 MORE_ROUNDS = 18
 """So many more where noise leaves the ways that are left unclear, as long as the budget has time for them."""
 
 SMALLEST_GAIN = 1.0
+FINEST = 2
+"""Sizes are whole multiples of each other."""
+PROOFS = 3
+"""Of tables, each with other ways at sizes that were slower in the one before."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,11 @@ class Proven:
     judgement: Judgement
     hurts: bool = False
     """Whether one placement is slower for it, by medians."""
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether it is surely slower, or one placement is by medians."""
+        return self.hurts or self.judgement.verdict is Verdict.SLOWER
 
     @property
     def holds(self) -> bool:
@@ -80,20 +92,20 @@ class Search:
     def collective(self, name: str, begin: float = 0.0, end: float = 1.0) -> tuple[list[Rule], list[Proven]]:
         """The rules that hold for a collective, measured between two shares of the budget."""
         nodes, width = int(self.facts["nodes"]), end - begin
-        looked = self._halve(
-            name, "ways", first_ways(name, nodes, multicast=self.asked.multicast), self.rounds, begin + 0.35 * width
-        )
-        leaders = leading(*looked)
+        known = Known()
+        known.add(*self._halve(name, "ways", first_ways(name, nodes, multicast=self.asked.multicast), self.rounds,
+                               begin + 0.35 * width))  # fmt: skip
+        leaders = leading(known)
         more = [Way(), *leaders, *with_channels(leaders)]
-        finer = self._halve(name, "channels", more, self.rounds + LATE_ROUNDS, begin + 0.6 * width)
-        best = fastest(*finer)
+        known.add(*self._halve(name, "channels", more, self.rounds + LATE_ROUNDS, begin + 0.6 * width))
+        best = fastest(known)
         if chunks := with_chunks(best, self.facts["nccl"]):
             ways = [Way(), *best, *chunks]
-            finer = self._halve(name, "chunks", ways, self.rounds + LATE_ROUNDS, begin + 0.75 * width)
-        chosen = choose(*finer, loosened=bool(self.asked.loosened))
+            known.add(*self._halve(name, "chunks", ways, self.rounds + LATE_ROUNDS, begin + 0.75 * width))
+        chosen = choose(known, loosened=bool(self.asked.loosened))
         if not any(chosen.values()):
             return [], []
-        return self._prove(name, between(chosen, *finer), end)
+        return self._prove(name, between(chosen, known) if self.asked.step > FINEST else chosen, known, end)
 
     def _halve(
         self, name: str, stage: str, ways: Sequence[Way], rounds: int, share: float
@@ -104,10 +116,11 @@ class Search:
         for number in range(rounds + (MORE_ROUNDS if stage != "ways" else 0)):
             # 0 is things as they are, 1 is NCCL's own choice without what hinders it.
             so_far = run.times(number)
-            alive = {0, 1, *survivors(so_far, len(ways), number)} - run.failed(number)
+            tried = sum(1 for variant in so_far if variant)
+            alive = {0, 1, *survivors(so_far, tried, number)} - run.failed(number)
             if number and (len(alive) <= 2 or (number >= rounds and is_clear(so_far, alive))):
                 break
-            if not run.round(number, alive if number else range(len(ways) + 1), share):
+            if not (run.round(number, alive, share) if number else self._first_round(run, ways, share)):
                 break
         times = run.times()
         if 0 not in times:
@@ -115,7 +128,53 @@ class Search:
             raise UserError(f"{name} cannot be measured as things are: {reason}")
         return times, ways
 
-    def _prove(self, name: str, chosen: Mapping[int, Way | None], share: float) -> tuple[list[Rule], list[Proven]]:
+    @staticmethod
+    def _first_round(run: Stage, ways: Sequence[Way], share: float) -> bool:
+        """Each way once. Ways with NCCL's own channels come first, then fewer and fewer where that may help."""
+        if any(way.chunk for way in ways):
+            return run.round(0, range(len(ways) + 1), share)
+        if not run.round(0, {0, *(number for number, way in enumerate(ways, 1) if not way.channels)}, share):
+            return False
+        asked: set[int] = set()
+        for wave in waves_of(ways):
+            # What a wave needs is told by those before it alone: a search that goes on decides as it did.
+            times = {v: by for v, by in run.times(1).items() if v in asked or not (v and ways[v - 1].channels)}
+            now = {number for number in wave if may_help(ways[number - 1], times, ways)}
+            asked |= now
+            if now and not run.round(0, now, share):
+                return False
+        return True
+
+    def _prove(
+        self, name: str, chosen: Mapping[int, Way | None], known: Known, share: float
+    ) -> tuple[list[Rule], list[Proven]]:
+        """The rules that hold, and the proof of them.
+
+        What hinders NCCL is taken away at all sizes or at none. Where it is, a size that got slower needs another way,
+        and the table with it another proof.
+        """
+        loosened = bool(self.asked.loosened)
+        tried: dict[int, tuple[Way, ...]] = dict.fromkeys(chosen, ())
+        for _ in range(PROOFS):
+            proven = self._proof(name, chosen, share)
+            slower = {each.size: each.way for each in proven if each.judgement.verdict is Verdict.SLOWER}
+            if not (loosened and slower):
+                return self._kept(name, chosen, proven), proven
+            for size, way in slower.items():
+                tried[size] = (*tried[size], way)
+            chosen = {
+                size: known.best(size, but=tried[size]) if size in slower else way for size, way in chosen.items()
+            }
+        return [], proven
+
+    def _kept(self, name: str, chosen: Mapping[int, Way | None], proven: Sequence[Proven]) -> list[Rule]:
+        gains = {each.size: each for each in proven if each.holds}
+        # Without what hindered NCCL, a way that is as good as things were is kept: NCCL's own choice may not be.
+        as_good = {each.size for each in proven if self.asked.loosened and gains and not each.is_slower}
+        kept = {size: way if size in gains or size in as_good else None for size, way in chosen.items()}
+        return rules_of(name, kept, {size: _ends(each.judgement) for size, each in gains.items()})
+
+    def _proof(self, name: str, chosen: Mapping[int, Way | None], share: float) -> list[Proven]:
         rules = rules_of(name, chosen)
         text = table_text([Place(self.facts, tuple(rules))])
         folder = unused(self.folder / name / "proof", text)
@@ -124,13 +183,7 @@ class Search:
         stage = Stage(
             plan_to_prove(finer_of(self.asked), name, path, seed=2), folder, self.measure, self.clock, self.tell
         )
-        proven = prove(name, chosen, stage, self.proving_rounds, share)
-        gains = {each.size: each for each in proven if each.holds}
-        # Without what hindered NCCL, a way that is as good as things were is kept: NCCL's own choice may not be.
-        loosened = bool(self.asked.loosened)
-        as_good = {e.size for e in proven if loosened and e.judgement.verdict is not Verdict.SLOWER and not e.hurts}
-        kept = {size: way if size in gains or (gains and size in as_good) else None for size, way in chosen.items()}
-        return rules_of(name, kept, {size: _ends(each.judgement) for size, each in gains.items()}), proven
+        return prove(name, chosen, stage, self.proving_rounds, share, until_slower=bool(self.asked.loosened))
 
 
 def sizes_of(asked: Asked) -> list[int]:
@@ -142,30 +195,23 @@ def sizes_of(asked: Asked) -> list[int]:
 
 
 def finer_of(asked: Asked) -> Asked:
-    """The same with a size between each two, which is where rules meet: a table is proven there too."""
-    return replace(asked, step=math.isqrt(asked.step))
+    """With a size between each two that lie far apart, which is where rules meet: a table is proven there too."""
+    return replace(asked, step=max(FINEST, math.isqrt(asked.step)))
 
 
-def between(chosen: Mapping[int, Way | None], times: Mapping[int, Times], ways: Sequence[Way]) -> dict[int, Way | None]:
-    """With the sizes half way (geometrically): the neighbours' way that should be faster there; None for things as
-    they are."""
-    found: dict[int, Way | None] = {}
-    sizes = sorted(chosen)
-    variants: dict[Way | None, int] = {None: 0}
-    variants.update({way: number for number, way in enumerate(ways, start=1)})
+def prove(  # noqa: PLR0913 - what a proof is made of
+    name: str,
+    chosen: Mapping[int, Way | None],
+    stage: Stage,
+    rounds: int,
+    share: float,
+    *,
+    until_slower: bool = False,
+) -> list[Proven]:
+    """The whole table beside things as they are, in fresh rounds, until every size is sure or the rounds are done.
 
-    def about(way: Way | None, size: int, after: int) -> float:
-        by = times.get(variants[way], {})
-        return median(by[size]) * median(by[after]) if size in by and after in by else math.inf
-
-    for size, after in pairwise(sizes):
-        found[size] = chosen[size]
-        found[math.isqrt(size * after)] = min((chosen[size], chosen[after]), key=lambda way: about(way, size, after))
-    return {**found, sizes[-1]: chosen[sizes[-1]]}
-
-
-def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int, share: float) -> list[Proven]:
-    """The whole table beside things as they are, in fresh rounds, until every size is sure or the rounds are done."""
+    `until_slower`: or one size is surely slower, where the table as a whole is worth nothing then.
+    """
     sizes = [size for size, way in chosen.items() if way is not None]
     found: list[Proven] = []
     for number in range(rounds):
@@ -178,74 +224,12 @@ def prove(name: str, chosen: Mapping[int, Way | None], stage: Stage, rounds: int
         stage.tell(f"{name}: {sum(each.holds for each in found)} of {len(found)} sizes are sure to gain")
         if number >= 2 and all(each.holds or each.judgement.verdict in _OVER for each in found):
             break
+        if number >= 2 and until_slower and any(each.judgement.verdict is Verdict.SLOWER for each in found):
+            break
     return found
 
 
 _OVER = frozenset({Verdict.SLOWER, Verdict.NO_DIFFERENCE})
-
-
-def is_clear(times: Mapping[int, Times], alive: Iterable[int]) -> bool:
-    """Whether noise lets the ways that are left be told apart: the usual standard error of their times is small."""
-    errors = [
-        stdev(map(math.log, values)) / math.sqrt(len(values))
-        for variant in alive if variant for values in times.get(variant, {}).values() if len(values) > 1
-    ]  # fmt: skip
-    return not errors or median(errors) <= CLEAR
-
-
-def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
-    """Variants that stay for a round: at any size among the best `ways` / 2^round, and never fewer than two."""
-    if number == 0:
-        return set(range(1, ways + 1))
-    room = max(FEWEST, math.ceil(ways / 2**number))
-    kept: set[int] = set()
-    for size in {size for by in times.values() for size in by}:
-        ranked = sorted((median(by[size]), variant) for variant, by in times.items() if size in by and variant)
-        kept |= {variant for _, variant in ranked[:room]}
-    return kept
-
-
-def leading(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
-    """The fastest named way at each size by medians, and all that are about as fast there: channels may part them."""
-    found: dict[Way, None] = {}
-    for size in sorted({size for by in times.values() for size in by}):
-        values = {
-            ways[v - 1]: median(by[size]) for v, by in times.items() if v and size in by and not ways[v - 1].is_own
-        }
-        best = min(values.values(), default=0.0)
-        found.update(dict.fromkeys(way for way, value in values.items() if value <= CLOSE * best))
-    return list(found)
-
-
-def fastest(times: Mapping[int, Times], ways: Sequence[Way]) -> list[Way]:
-    """The named way that is the fastest of each size by medians."""
-    found: dict[Way, None] = {}
-    for size in sorted({size for by in times.values() for size in by}):
-        ranked = [(median(by[size]), v) for v, by in times.items() if v and size in by and not ways[v - 1].is_own]
-        if ranked:
-            found[ways[min(ranked)[1] - 1]] = None
-    return list(found)
-
-
-def choose(times: Mapping[int, Times], ways: Sequence[Way], *, loosened: bool = False) -> dict[int, Way | None]:
-    """By size: the way that is worth proving; None where things as they are are as good.
-
-    What hinders NCCL is taken away at all sizes or at none: where it is, each size needs its best way.
-    """
-    chosen: dict[int, Way | None] = {}
-    before: Way | None = None
-    for size in sorted(times[0]):
-        values = {ways[variant - 1]: median(by[size]) for variant, by in times.items() if variant and size in by}
-        own, best = median(times[0][size]), min(values.values(), default=math.inf)
-        if not values or (best * PROMISING >= own and not loosened):
-            chosen[size] = None
-            continue
-        alike = [way for way, value in values.items() if value <= best * ALIKE]
-        before = (
-            before if before in alike else min(alike, key=lambda way: (way.channels != 0, way.chunk != 0, values[way]))
-        )
-        chosen[size] = before
-    return chosen
 
 
 def rules_of(
@@ -254,7 +238,7 @@ def rules_of(
     """Neighbouring sizes with one way become a rule, which ends half way (geometrically) to the next rule.
 
     Next to a size without a rule it ends at the last size that was measured: nobody knows what pays between them.
-    NCCL's own choice needs no rule.
+    NCCL's own choice needs no rule. A rule says the gain of sizes at which it was shown, and of no other.
     """
     sizes = sorted(chosen)
     rules: list[Rule] = []
@@ -266,10 +250,11 @@ def rules_of(
         first = math.isqrt(sizes[index - 1] * size) + 1 if before and not before.is_own else size
         last = math.isqrt(size * sizes[index + 1]) if after and not after.is_own else size
         gain = (gains or {}).get(size)
-        if rules and rules[-1].way == way and rules[-1].last == first - 1:
+        joined = rules and rules[-1].way == way and rules[-1].last == first - 1
+        if joined and (gains is None or (rules[-1].gain is None) == (gain is None)):
             joins = rules.pop()
-            joined = [each for each in (joins.gain, gain) if each]
-            gain = (min(low for low, _ in joined), max(high for _, high in joined)) if joined else None
+            both = [each for each in (joins.gain, gain) if each]
+            gain = (min(low for low, _ in both), max(high for _, high in both)) if both else None
             first = joins.first
         rules.append(Rule(name, first, last, way, gain))
     return rules

@@ -14,7 +14,8 @@ from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of_file, tab
 from busbw.machine.nccl.conf import set_by_files, values_here
 
 LARGEST = 1 << 62
-CHANNELS = (1, 2, 4, 8, 16, 32)
+CHANNELS = (32, 16, 8, 4, 2, 1)
+"""In the order of trials: where fewer help at no size, still fewer are not tried."""
 CHUNKS = (64 << 10, 256 << 10, 1 << 20)
 """Bytes of a piece; NCCL's own are 128 KiB to 512 KiB, and it takes no more than its buffers hold."""
 ASKS_FOR_CHUNKS = [2, 30]
@@ -58,7 +59,9 @@ class Asked:
     loosened: tuple[str, ...] = ()
     """Variables that hinder, emptied in every variant but the baseline."""
     multicast: bool = True
-    step: int = 4
+    step: int = 2
+    graphs: int = 0
+    """Launches of a CUDA graph of the calls, 0 none: then what a processor takes to start a call is no noise."""
     beside: str = ""
     """The product that runs beside the calls: then the time of both together is what counts."""
     more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -104,7 +107,7 @@ def with_chunks(fastest: Sequence[Way], nccl: str) -> list[Way]:
 
 def plan_of(asked: Asked, collective: str, ways: Sequence[Way], facts: Mapping[str, str], folder: Path) -> Plan:
     """Things as they are, then each way for all sizes, by a table of its own."""
-    levels = [Level("as it is")]
+    levels = [Level("as it is", _of_graphs(asked))]
     for number, way in enumerate(ways):
         path = folder / "tables" / f"{number}.txt"
         rules = () if way.is_own else (Rule(collective, 0, LARGEST, way),)
@@ -115,7 +118,9 @@ def plan_of(asked: Asked, collective: str, ways: Sequence[Way], facts: Mapping[s
 
 def plan_to_prove(asked: Asked, collective: str, path: Path, seed: int) -> Plan:
     """Things as they are, and one table."""
-    return _plan(asked, collective, [Level("as it is"), Level("the table", environment_of(asked, path))], seed)
+    return _plan(
+        asked, collective, [Level("as it is", _of_graphs(asked)), Level("the table", environment_of(asked, path))], seed
+    )
 
 
 def facts_plan(asked: Asked, out: Path) -> Plan:
@@ -131,14 +136,22 @@ def environment_of(asked: Asked, table: Path) -> dict[str, str | None]:
     """What makes NCCL follow a table, on several nodes too: all ranks of a trial read this file."""
     loosened: dict[str, str | None] = dict.fromkeys(asked.loosened, "")
     alike = hash_of_file(table)
-    return {**loosened, "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_TABLE": str(table.resolve()),
-            "BUSBW_TUNER_ALIKE": alike}  # fmt: skip
+    return {
+        **loosened, **_of_graphs(asked), "NCCL_TUNER_PLUGIN": asked.plugin,
+        "BUSBW_TUNER_TABLE": str(table.resolve()), "BUSBW_TUNER_ALIKE": alike,
+    }  # fmt: skip
+
+
+def _of_graphs(asked: Asked) -> dict[str, str | None]:
+    """In a graph NCCL would register buffers, and take other ways than in a call by itself."""
+    return {"NCCL_GRAPH_REGISTER": "0"} if asked.graphs else {}
 
 
 def _plan(asked: Asked, collective: str, levels: list[Level], seed: int) -> Plan:
     library = ("--library", asked.library) if asked.library != "auto" else ()
+    graphs = ("-G", str(asked.graphs)) if asked.graphs else ()
     words = (collective, "-b", str(asked.first), "-e", str(asked.last), "-f", str(asked.step), "-d", asked.type,
-             "-w", "5", "-n", "20", "-c", "1", *library, *asked.more.get(collective, ()))  # fmt: skip
+             "-w", "5", "-n", "20", "-c", "1", *graphs, *library, *asked.more.get(collective, ()))  # fmt: skip
     return Plan((Factor("settings", tuple(levels)),), words, asked.ranks, asked.launch, seed=seed)
 
 
