@@ -15,8 +15,20 @@ MAX_HEADS = 20_000
 """Prefixes of one form that are remembered with the stream of lines that they name."""
 
 _DIGITS = b"0123456789"
-_INTEREST = tuple(
-    {sign.encode().translate(None, _DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
+
+
+def _without_digits(sign: str) -> str:
+    assert sign.isascii()
+    return "".join(each for each in sign if not each.isdigit())
+
+
+def _shortest(signs: set[str]) -> tuple[str, ...]:
+    """Those of the signs that hold no other of them: whatever holds a sign holds one of these."""
+    return tuple(sorted(each for each in signs if not any(other in each for other in signs if other != each)))
+
+
+_INTEREST = _shortest(
+    {_without_digits(sign) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
 )
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
 Head = str | tuple[str, str] | None
@@ -53,8 +65,10 @@ class DullLines:
 
     def _looked_at(self, shape: bytes, line: str, text: str) -> Known | None:
         """What ends the prefix of lines of that shape, and their streams; None where they are of interest."""
-        if any(sign in shape for sign in _INTEREST):
-            return None
+        characters = shape.decode("latin-1")
+        for sign in _INTEREST:  # a generator, and bytes, cost several times as much
+            if sign in characters:
+                return None
         end, head = ends_head(line, text)
         return (end, self._heads.setdefault((end, head), {})) if end else _NO_HEAD
 
@@ -79,7 +93,7 @@ class DullLines:
                 break
             head, _, text = lines[index].partition(shape[0])
             stream = shape[1].get(head) or shape[1].get(_behind_time(head))
-            if stream is None or stream.made:
+            if stream is None or not stream.is_cold:
                 break
             stream.before = text
             found.append(text)

@@ -267,7 +267,7 @@ class Reading:
                 who, text = split_prefix(line)
             stream = self._stream(who) if who else plain
             if (
-                not stream.made
+                stream.is_cold
                 and not markdown
                 and self._dull.holds(line, text, stream, shapes[at - 1] if shapes else None)
             ):
