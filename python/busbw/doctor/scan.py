@@ -99,6 +99,8 @@ class Scan:
     given: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls({}))
     cut: bool = False
+    passed_over: str = ""
+    """Which lines were not looked at, and why."""
     beside: Mapping[int, Beside] = field(default_factory=dict)
 
 
@@ -154,6 +156,7 @@ class Scanning:
         self.hit = 0
         """The last line of which a signature spoke."""
         self.ignored = False
+        self.passed_over = ""
         self.awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
 
@@ -174,7 +177,10 @@ class Scanning:
         alive = self.alive if self.closed is None else self.closed
         notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
-        return Scan(*told, *kept, *notes, given=self.given, calls=self.calls, beside=self.following.kept)
+        beside = self.following.kept
+        return Scan(
+            *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over
+        )
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""

@@ -58,7 +58,7 @@ def _tells_health(facts: Facts) -> bool:
     snapshot = facts.snapshot
     if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
         return False
-    if any(map(_last_words, facts.scans)):
+    if any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
         return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
@@ -129,6 +129,8 @@ def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
 def _unread_log(log: NcclLog, scan: Scan, told: Set[tuple[str, int | None]]) -> Iterator[str]:
     if scan.cut:
         yield f"{log.source}: what stood behind line {scan.lines}: the packed file was cut off there"
+    if scan.passed_over:
+        yield f"{log.source}: {scan.passed_over}"
     if not scan.lines:
         yield f"{log.source}: it is empty"
     elif not scan.kinds["nccl"]:

@@ -26,6 +26,7 @@ from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
+from busbw.importers.tiring import Tiring, may_head_table
 from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.records import Collective
 
@@ -91,6 +92,7 @@ class Reading:
         self._messages = NcclMessages()
         self._document = Document(is_markdown=False)
         self._streams: dict[str, Stream] = {}
+        self._taker: Stream | None = None
         self._shared: dict[type[Collector], Collector] = {} if shared is None else shared
         self.who = ""
         self.ordinal = 0
@@ -98,6 +100,7 @@ class Reading:
         self.tries = 0
         self._dull = DullLines()
         self._frame = Frame()
+        self._tiring = Tiring()
         self._counted = take
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
@@ -196,6 +199,9 @@ class Reading:
                     return
                 start = at
             self._block(first + start, lines[start:] if start else lines, [])
+            self._tiring.read_up_to(self.source.taken)
+        if self._tiring.said:
+            self._report.skimmed(self._tiring.said)
         for stream in list(self._streams.values()):
             stream.close()
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
@@ -240,11 +246,15 @@ class Reading:
 
     def _block(self, first: int, lines: list[str], beyond: list[str]) -> None:
         """Read lines; those beyond are only looked at."""
-        messages, peeler, markdown = self._messages, self._peeler, self._document.is_markdown
+        messages, peeler, markdown, tiring = self._messages, self._peeler, self._document.is_markdown, self._tiring
         plain = self._stream("")
         shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
         while at < len(lines):
+            if tiring.is_tired and (self._taker is None or self._taker.is_cold):
+                at = self._next_head(lines, at, first)
+                if at >= len(lines):
+                    return
             passed = self._dull.passed(lines, shapes, at) if shapes and not peeler.has_learned else None
             if passed:
                 self._document.pass_by_all(passed)
@@ -253,6 +263,7 @@ class Reading:
             line = lines[at]
             number = first + at
             at += 1
+            tiring.spend(line, cheap=True)
             if " NCCL " in line and "] NCCL " in line:
                 messages.feed(line)
                 if messages.in_sweep:
@@ -260,6 +271,7 @@ class Reading:
                     self._stream(who).interrupted(text, number)
                 continue
             if peeler.has_learned:
+                tiring.spend_on(1)
                 who, text = peeler.split(line)
             elif line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
                 who, text = "", line
@@ -275,10 +287,26 @@ class Reading:
                 self._document.pass_by(text)
                 continue
             if stream.feed(text, number):
+                self._taker = stream
+                tiring.restore(line)
                 if not who and not peeler.has_learned:
                     at += stream.lines_follow(lines, at, first)
-            elif not self._learned_from(line, lines, at, number, beyond):
+                continue
+            tiring.spend(line)
+            if tiring.is_tired:
+                stream.tires()
+            if not self._learned_from(line, lines, at, number, beyond):
                 self._unclaimed(stream, text, number, markdown)
+
+    def _next_head(self, lines: list[str], at: int, first: int) -> int:
+        """Pass by lines up to one that a table's head may stand in."""
+        end = len(lines)
+        if not self._tiring.is_spent:
+            end = next((place for place in range(at, end) if may_head_table(lines[place])), end)
+        self._tiring.passed(first + at, first + end)
+        if not self._document.is_markdown:
+            self._document.pass_by_all(lines[at:end])
+        return end
 
     def _learned_from(self, line: str, lines: list[str], at: int, number: int, beyond: list[str]) -> bool:
         """Whether the line belongs to a table behind a prefix that nobody knew so far."""
@@ -287,6 +315,7 @@ class Reading:
         self.tries += 1
         if before_anchor(line) is None:
             return False
+        self._tiring.spend_on(LOOKED_AT)
         follow = lines[at : at + LOOKED_AT]
         follow += beyond[: LOOKED_AT - len(follow)]
         if not self._peeler.learn([line, *follow]):

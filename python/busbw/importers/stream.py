@@ -15,6 +15,8 @@ STARTS = tuple(dict.fromkeys(start for each in LINE_FORMATS if not each.markdown
 
 COLD_AFTER = 2000
 """Lines without any result after which only what may start a table is offered to the formats again."""
+COLD_AFTER_WHEN_TIRED = 50
+"""The same once the file has cost much in vain."""
 
 
 class RankSink:
@@ -105,6 +107,11 @@ class Stream:
         self.is_cold = not self.made or self._untaken > COLD_AFTER
         self.before = text
         return False
+
+    def tires(self) -> None:
+        """Reading the file has cost much in vain."""
+        if self._untaken > COLD_AFTER_WHEN_TIRED:
+            self.is_cold = True
 
     def lines_follow(self, lines: list[str], at: int, first: int) -> int:
         """Take the lines of nccl-tests that follow from `at` on, where it took the last; returns how many."""
