@@ -153,13 +153,11 @@ def _is_plain_word(cell: str) -> bool:
     return word not in _WORDS_ALONE and not stands_alone(word) and _FOREIGN_NAME.search(word) is None
 
 
+@lru_cache(maxsize=4096)
 def column_of(header: str) -> Column | None:
     """What a header's cell says; None where it names nothing that is kept."""
-    return None if _is_plain_word(header) else _column_of(header)
-
-
-@lru_cache(maxsize=4096)
-def _column_of(header: str) -> Column | None:
+    if _is_plain_word(header):
+        return None
     if "_" in header and header.isupper():
         header = header.lower()  # BUSBW_GBPS: the figures say whether bytes or bits are meant
     text = in_english(re.sub(r"\.\d$", "", header.strip(" *`#:\u00a0"))[:MAX_NAME])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from busbw.importers.context import SIGNS
@@ -31,6 +32,10 @@ _INTEREST = _shortest(
     {_without_digits(sign) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
 )
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
+_ALL_LETTERS = tuple(each for each in _INTEREST if each.replace(" ", "").isalpha() and each.islower())
+_WITH_MARKS = tuple(each for each in _INTEREST if each not in _ALL_LETTERS)
+_MARK = re.compile(r"[^a-z ]")
+"""Without such a character no sign of _WITH_MARKS stands in a line."""
 Head = str | tuple[str, str] | None
 Known = tuple[str, dict[Head, Stream]]
 _ONE_DIGIT = dict.fromkeys(map(ord, "123456789"), "0")
@@ -66,9 +71,13 @@ class DullLines:
     def _looked_at(self, shape: bytes, line: str, text: str) -> Known | None:
         """What ends the prefix of lines of that shape, and their streams; None where they are of interest."""
         characters = shape.decode("latin-1")
-        for sign in _INTEREST:  # a generator, and bytes, cost several times as much
+        for sign in _ALL_LETTERS:  # a generator, and bytes, cost several times as much
             if sign in characters:
                 return None
+        if _MARK.search(characters) is not None:
+            for sign in _WITH_MARKS:
+                if sign in characters:
+                    return None
         end, head = ends_head(line, text)
         return (end, self._heads.setdefault((end, head), {})) if end else _NO_HEAD
 

@@ -106,6 +106,7 @@ class Reading:
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
     def problem(self, line: int | None, why: str) -> None:
+        self._tiring.complain()
         self._report.problem(line, why)
 
     def sweep_starts(self) -> Surroundings:
@@ -251,7 +252,7 @@ class Reading:
         shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
         while at < len(lines):
-            if tiring.is_tired and (self._taker is None or self._taker.is_cold):
+            if tiring.is_spent or (tiring.is_tired and (self._taker is None or self._taker.is_cold)):
                 at = self._next_head(lines, at, first)
                 if at >= len(lines):
                     return

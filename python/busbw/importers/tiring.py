@@ -8,14 +8,16 @@ from __future__ import annotations
 
 MIB = 1 << 20
 FREE_BYTES = 16 * MIB
-ALLOWED = 2_400_000
+ALLOWED = 1_800_000
 """Work on lines without results, about a microsecond each."""
 ALLOWED_PER_MIB = 150_000
 """More for each MiB beyond FREE_BYTES."""
-FOR_HEADS = 800_000
+FOR_HEADS = 500_000
 """Work on lines that may be heads of tables, once all else is spent; then nothing more is looked at."""
-CHEAP, DEAR = 8, 15
+CHEAP, DEAR = 12, 15
 PER_LINE_FOLLOWING = 3
+PER_PROBLEM = 150
+"""A line that looked like a result and is none costs more than one that never did."""
 LONGEST = 2000
 """Of longer lines most formats look at no more."""
 
@@ -49,6 +51,10 @@ class Tiring:
     def spend_on(self, lines: int) -> None:
         """So many lines were looked at for a prefix."""
         self._left -= PER_LINE_FOLLOWING * lines
+
+    def complain(self) -> None:
+        """Something looked like a result and is none."""
+        self._left -= PER_PROBLEM
 
     def restore(self, line: str) -> None:
         """The line was a result, or a part of a table."""
