@@ -17,7 +17,13 @@ from shapes import is_set_aside, names, write
 from busbw.base.programs import with_this_package
 
 SECONDS, MEBIBYTES = 5.0, 477  # 500 MB
-COMMANDS = {"doctor": ("doctor",), "import": ("import",), "report": ("report",), "topo": ("topo",), "runs": ("runs", "import")}
+COMMANDS = {
+    "doctor": ("doctor",),
+    "import": ("import",),
+    "report": ("report",),
+    "topo": ("topo",),
+    "runs": ("runs", "import"),
+}
 
 
 def cost(command: tuple[str, ...], path: Path, folder: Path) -> tuple[float, float, int, str]:
@@ -43,7 +49,9 @@ def main() -> int:
     parser.add_argument("--half", choices=("tuned", "aside"))
     parser.add_argument("--all", action="store_true", help="a line for each, not only for those over a bound")
     args = parser.parse_args()
-    chosen = args.only or [each for each in names() if args.half is None or is_set_aside(each) == (args.half == "aside")]
+    chosen = args.only or [
+        each for each in names() if args.half is None or is_set_aside(each) == (args.half == "aside")
+    ]
     within = total = 0
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen:

@@ -59,10 +59,14 @@ LINES: dict[str, Lines] = {
     "warnings": lambda r: f"WARNING: {words(r, 8)} failed with {r.randrange(999)}",
     "nccl-warn": lambda r: f"{_who(r)} misc/{word(r)}.cc:{r.randrange(999)} NCCL WARN {words(r, 8)}",
     "nccl-info": lambda r: f"{_who(r)} NCCL INFO {words(r, 9)}",
-    "nccl-channels": lambda r: f"{_who(r)} NCCL INFO Channel {r.randrange(99)}/0 : {r.randrange(9999)}[{word(r)}] -> "
-    f"{r.randrange(9999)} via P2P/{word(r)}",
-    "nccl-init": lambda r: f"{_who(r)} NCCL INFO comm 0x{r.randrange(1 << 40):x} rank {r.randrange(9999)} nranks "
-    f"{r.randrange(9999)} cudaDev 0 busId {r.randrange(99)}000 commId 0x{r.randrange(1 << 40):x} - Init COMPLETE",
+    "nccl-channels": lambda r: (
+        f"{_who(r)} NCCL INFO Channel {r.randrange(99)}/0 : {r.randrange(9999)}[{word(r)}] -> "
+        f"{r.randrange(9999)} via P2P/{word(r)}"
+    ),
+    "nccl-init": lambda r: (
+        f"{_who(r)} NCCL INFO comm 0x{r.randrange(1 << 40):x} rank {r.randrange(9999)} nranks "
+        f"{r.randrange(9999)} cudaDev 0 busId {r.randrange(99)}000 commId 0x{r.randrange(1 << 40):x} - Init COMPLETE"
+    ),
     "code": _code,
     "csv": lambda r: ",".join([word(r), str(r.random()), words(r, 2), str(r.randrange(99)), word(r)]),
     "csv-of-figures": lambda r: f"{word(r)},{1 << r.randrange(30)},{r.random():.3f},{r.random():.3f},{word(r)}",
@@ -74,19 +78,33 @@ LINES: dict[str, Lines] = {
     "markdown": lambda r: r.choice(("# ", "| ", "**", "```", "- ", "")) + mixed(r, 7, TABLE_WORDS, 1),
     "html": lambda r: f"<tr><td>{words(r, 2)}</td><td>{r.random()}</td><td><b>busbw</b> {word(r)}</td></tr>",
     "nccl-tests-heads": lambda r: f"# nThread {r.randrange(9)} nGpus 1 {words(r, 5)}",
-    "nccl-tests-rows": lambda r: f" {1 << r.randrange(30)} {r.randrange(9999)} float sum -1 {r.random()} {r.random()} "
-    f"{r.random()} 0 {r.random()} {word(r)}",
-    "rows-behind-words": lambda r: f"{word(r)} {word(r)}> {1 << r.randrange(30)} {r.randrange(9999)} float sum -1 "
-    f"{r.random()} 1.0 1.0 0 1.0 1.0 1.0 0",
-    "tracebacks": lambda r: r.choice((
-        "Traceback (most recent call last):", f'  File "{word(r)}.py", line {r.randrange(99)}, in {word(r)}',
-        f"    {word(r)}({words(r, 3)})", f"{word(r).title()}Error: {words(r, 6)}",
-    )),  # fmt: skip
-    "kernel": lambda r: f"[{r.randrange(99999)}.{r.randrange(999999):06}] {word(r)}: {words(r, 6)} failed (-{r.randrange(99)})",
-    "syslog": lambda r: f"Nov 28 1{r.randrange(10)}:{r.randrange(10, 60)}:00 {word(r)} {word(r)}[{r.randrange(9999)}]: {words(r, 6)}",
+    "nccl-tests-rows": lambda r: (
+        f" {1 << r.randrange(30)} {r.randrange(9999)} float sum -1 {r.random()} {r.random()} "
+        f"{r.random()} 0 {r.random()} {word(r)}"
+    ),
+    "rows-behind-words": lambda r: (
+        f"{word(r)} {word(r)}> {1 << r.randrange(30)} {r.randrange(9999)} float sum -1 "
+        f"{r.random()} 1.0 1.0 0 1.0 1.0 1.0 0"
+    ),
+    "tracebacks": lambda r: r.choice(
+        (
+            "Traceback (most recent call last):",
+            f'  File "{word(r)}.py", line {r.randrange(99)}, in {word(r)}',
+            f"    {word(r)}({words(r, 3)})",
+            f"{word(r).title()}Error: {words(r, 6)}",
+        )
+    ),  # fmt: skip
+    "kernel": lambda r: (
+        f"[{r.randrange(99999)}.{r.randrange(999999):06}] {word(r)}: {words(r, 6)} failed (-{r.randrange(99)})"
+    ),
+    "syslog": lambda r: (
+        f"Nov 28 1{r.randrange(10)}:{r.randrange(10, 60)}:00 {word(r)} {word(r)}[{r.randrange(9999)}]: {words(r, 6)}"
+    ),
     "prefixed": lambda r: f"[{r.randrange(99)},{r.randrange(4999)}]<stdout>: {words(r, 7)}",
     "named-values": lambda r: " ".join([f"{word(r)}={r.random():.3f}" for _ in range(6)]),
-    "figures-with-units": lambda r: f"{word(r)} took {r.random():.2f} ms for {r.randrange(999)} MB at {r.random():.2f} GB/s",
+    "figures-with-units": lambda r: (
+        f"{word(r)} took {r.random():.2f} ms for {r.randrange(999)} MB at {r.random():.2f} GB/s"
+    ),
     "sql": _sql,
     "chinese": lambda r: "".join([chr(r.randrange(0x4E00, 0x9FA0)) for _ in range(25)]),
     "escapes": lambda r: f"\x1b[3{r.randrange(8)}m{words(r, 4)}\x1b[0m {words(r, 3)}",
@@ -123,14 +141,18 @@ WHOLE: dict[str, Callable[[random.Random, int], bytes]] = {
     "one-line": lambda r, size: (words(r, 50_000) * (size // 340_000 + 1)).encode()[:size],
     "deep-json": lambda _, size: _deep(size),
     "big-json": _big_json,
-    "json-array": lambda r, size: json.dumps([{word(r): r.random(), "busbw": r.random(), "size": 1} for _ in range(size // 70)]).encode(),
+    "json-array": lambda r, size: json.dumps(
+        [{word(r): r.random(), "busbw": r.random(), "size": 1} for _ in range(size // 70)]
+    ).encode(),
     "binary": lambda r, size: r.randbytes(size),
     "binary-text": lambda r, size: r.randbytes(size).replace(b"\0", b"a"),
     "high-bytes": lambda r, size: bytes(r.choices(range(128, 256), k=size)),
     "base64": lambda r, size: base64.encodebytes(r.randbytes(size * 3 // 4)),
     "base64-line": lambda r, size: base64.b64encode(r.randbytes(size * 3 // 4)),
     "utf-16": lambda r, size: "".join([words(r, 10) + "\n" for _ in range(size // 140)]).encode("utf-16"),
-    "utf-16-faults": lambda r, size: "".join([mixed(r, 6, FAULT_WORDS, 3) + "\n" for _ in range(size // 130)]).encode("utf-16"),
+    "utf-16-faults": lambda r, size: "".join([mixed(r, 6, FAULT_WORDS, 3) + "\n" for _ in range(size // 130)]).encode(
+        "utf-16"
+    ),
     "newlines": lambda _, size: b"\n" * size,
     "two-bytes": lambda _, size: b"x\n" * (size // 2),
     "numbers": lambda r, size: "".join([f"{r.random()}\n" for _ in range(size // 20)]).encode(),
@@ -157,7 +179,7 @@ def is_set_aside(name: str) -> bool:
 
 def write(name: str, path: Path, size: int, seed: int = 1) -> None:
     """A file of that shape, of about `size` bytes."""
-    r = random.Random(f"{name} {seed}")  # noqa: S311 - shapes, and no secrets
+    r = random.Random(f"{name} {seed}")
     with path.open("wb") as file:
         if name in LINES:
             file.writelines(_of_lines(LINES[name], r, size))

@@ -210,8 +210,10 @@ class Sieve:
         """The same for a part of the lines; up to where the log has cost what it may, while it is whole."""
         scanning, dull, seen, weary = self.scanning, self._dull, self._seen, self.weary
         watching, recent = self._watching, self._watching.recent
-        repeated, called, number = 0, False, self.lines
+        repeated, called, number, same = 0, False, self.lines, b"\n"
         for number, raw in lines:
+            if raw == same:
+                continue
             # The looks are in the order of what they cost: a call or a connection once more, then the shape.
             if ((called := _CALL in raw) or raw in seen) and b"NCCL INFO " in raw:
                 repeated += 1
@@ -234,7 +236,10 @@ class Sieve:
                     scanning.alive = number
                 elif state == _NCCL:
                     repeated += 1
+                else:
+                    same = raw
                 continue
+            same = b"\n"  # no line holds its end: while a box or a traceback is open the next one counts
             line = raw.decode("utf-8", "replace")
             before = scanning.alive
             silent = scanning.look(line, number)

@@ -28,9 +28,7 @@ def _shortest(signs: set[str]) -> tuple[str, ...]:
     return tuple(sorted(each for each in signs if not any(other in each for other in signs if other != each)))
 
 
-_INTEREST = _shortest(
-    {_without_digits(sign) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
-)
+_INTEREST = _shortest({_without_digits(sign) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))})
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
 _ALL_LETTERS = tuple(each for each in _INTEREST if each.replace(" ", "").isalpha() and each.islower())
 _WITH_MARKS = tuple(each for each in _INTEREST if each not in _ALL_LETTERS)

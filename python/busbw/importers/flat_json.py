@@ -59,7 +59,9 @@ def parse(text: str, sink: Sink) -> None:
             cells = cells_of_object(raw)
             unread += not runs.add(cells, line, str(sorted((column.field, cell) for column, cell in cells)))
         if unread > MAX_UNREAD:
-            sink.problem(line, f"more than {MAX_UNREAD} objects above cannot be read: the rest of the file was not read")
+            sink.problem(
+                line, f"more than {MAX_UNREAD} objects above cannot be read: the rest of the file was not read"
+            )
             break
     if runs is None:
         sink.problem(1, "JSON with bandwidths, but no object of it has a size beside them: nothing was imported")

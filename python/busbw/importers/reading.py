@@ -289,7 +289,7 @@ class Reading:
                 continue
             if stream.feed(text, number):
                 self._taker = stream
-                tiring.restore(line)
+                tiring.restore()
                 if not who and not peeler.has_learned:
                     at += stream.lines_follow(lines, at, first)
                 continue

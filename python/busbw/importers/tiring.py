@@ -8,11 +8,11 @@ from __future__ import annotations
 
 MIB = 1 << 20
 FREE_BYTES = 16 * MIB
-ALLOWED = 1_800_000
+ALLOWED = 1_500_000
 """Work on lines without results, about a microsecond each."""
 ALLOWED_PER_MIB = 150_000
 """More for each MiB beyond FREE_BYTES."""
-FOR_HEADS = 500_000
+FOR_HEADS = 400_000
 """Work on lines that may be heads of tables, once all else is spent; then nothing more is looked at."""
 CHEAP, DEAR = 12, 15
 PER_LINE_FOLLOWING = 3
@@ -56,9 +56,9 @@ class Tiring:
         """Something looked like a result and is none."""
         self._left -= PER_PROBLEM
 
-    def restore(self, line: str) -> None:
+    def restore(self) -> None:
         """The line was a result, or a part of a table."""
-        self._left = min(self._left + CHEAP + DEAR + min(len(line), LONGEST), ALLOWED)
+        self._left += CHEAP
 
     def read_up_to(self, taken: int) -> None:
         """So many bytes of the file are read: a larger file may cost more."""
