@@ -16,6 +16,8 @@ from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
 MAX_SHAPES = 50_000
 """Kinds of lines (a line without its digits) of which it is remembered which signatures may speak of them."""
+OFTEN = 32
+"""Lines of a shape that say nothing, after which it is looked into whether any further one can."""
 MAX_LINE = 4096
 MAX_EVIDENCE = 3
 MAX_WHO = 4096
@@ -133,6 +135,8 @@ class Scanning:
         self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
+        self.in_vain: dict[bytes, int] = {}
+        """Of shapes with candidates, how many lines no signature spoke of."""
         self.alive = 0
         self.alive_shapes: set[bytes] = set()
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
@@ -210,6 +214,8 @@ class Scanning:
         self.following.go_on(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
+        elif not source and key in self.alive_shapes:
+            self.alive = number
         within = self._follow_traceback(line, number)
         if self._tells_state(key, line, number):
             return False
@@ -302,15 +308,22 @@ class Scanning:
             self.hit = number
             self.following.told(line, number)
         elif known:
-            self._trouble(line, number, words)
-            if new and "NCCL INFO " in line and key in self.shapes:
+            kept = self._trouble(line, number, words)
+            if key in self.shapes and ((new and "NCCL INFO " in line) or (not kept and self._is_often(key))):
                 # Of no further line of this shape either, unless digits decide.
                 self.shapes[key] = tuple(each for each in known if each.signature.minds_digits(line, line.lower()))
 
-    def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> None:
-        """Keep a line of which no signature speaks, where it may be of trouble."""
-        if self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0):
+    def _is_often(self, key: bytes) -> bool:
+        """Whether so many lines of that shape said nothing that it is worth while to find out whether any can."""
+        self.in_vain[key] = count = self.in_vain.get(key, 0) + 1
+        return count == OFTEN
+
+    def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> bool:
+        """Keep a line of which no signature speaks, where it may be of trouble; whether it is kept."""
+        kept = self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0)
+        if kept:
             self.following.told(line, number)
+        return kept
 
     def _last_error(self, said: str, line: str, number: int) -> None:
         """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
