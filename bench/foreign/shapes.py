@@ -39,11 +39,33 @@ def _who(r: random.Random) -> str:
 
 def _code(r: random.Random) -> str:
     name = word(r)
-    return r.choice((
-        f"    def {name}(self, {word(r)}: int) -> {word(r)}:", f"        self.{name} = {word(r)}({word(r)}, time_us={r.random()})",
-        f"    # {words(r, 8)}", f"        raise {name.title()}Error(f'{words(r, 4)}')", f"        if latency_us > {r.random()}:",
-        f"    return {name}['{word(r)}'] | {word(r)}", f'    """{words(r, 6)}."""', f"static int {name}(struct {word(r)} *p) {{",
-    ))  # fmt: skip
+    return r.choice(
+        (
+            f"    def {name}(self, {word(r)}: int) -> {word(r)}:",
+            f"        self.{name} = {word(r)}({word(r)}, time_us={r.random()})",
+            f"    # {words(r, 8)}",
+            f"        raise {name.title()}Error(f'{words(r, 4)}')",
+            f"        if latency_us > {r.random()}:",
+            f"    return {name}['{word(r)}'] | {word(r)}",
+            f'    """{words(r, 6)}."""',
+            f"static int {name}(struct {word(r)} *p) {{",
+        )
+    )
+
+
+def _traceback(r: random.Random) -> str:
+    return r.choice(
+        (
+            "Traceback (most recent call last):",
+            f'  File "{word(r)}.py", line {r.randrange(99)}, in {word(r)}',
+            f"    {word(r)}({words(r, 3)})",
+            f"{word(r).title()}Error: {words(r, 6)}",
+        )
+    )
+
+
+def _lines(make: Lines, r: random.Random, count: int) -> bytes:
+    return "".join([make(r) + "\n" for _ in range(count)]).encode()
 
 
 def _sql(r: random.Random) -> str:
@@ -52,7 +74,7 @@ def _sql(r: random.Random) -> str:
 
 LINES: dict[str, Lines] = {
     "words": lambda r: words(r, 10),
-    "short-words": lambda r: word(r),
+    "short-words": word,
     "table-words": lambda r: mixed(r, 7, TABLE_WORDS, 2),
     "fault-words": lambda r: mixed(r, 6, FAULT_WORDS, 3),
     "both-words": lambda r: mixed(r, 6, (*FAULT_WORDS, *TABLE_WORDS), 4),
@@ -86,14 +108,7 @@ LINES: dict[str, Lines] = {
         f"{word(r)} {word(r)}> {1 << r.randrange(30)} {r.randrange(9999)} float sum -1 "
         f"{r.random()} 1.0 1.0 0 1.0 1.0 1.0 0"
     ),
-    "tracebacks": lambda r: r.choice(
-        (
-            "Traceback (most recent call last):",
-            f'  File "{word(r)}.py", line {r.randrange(99)}, in {word(r)}',
-            f"    {word(r)}({words(r, 3)})",
-            f"{word(r).title()}Error: {words(r, 6)}",
-        )
-    ),  # fmt: skip
+    "tracebacks": _traceback,
     "kernel": lambda r: (
         f"[{r.randrange(99999)}.{r.randrange(999999):06}] {word(r)}: {words(r, 6)} failed (-{r.randrange(99)})"
     ),
@@ -103,7 +118,7 @@ LINES: dict[str, Lines] = {
     "prefixed": lambda r: f"[{r.randrange(99)},{r.randrange(4999)}]<stdout>: {words(r, 7)}",
     "named-values": lambda r: " ".join([f"{word(r)}={r.random():.3f}" for _ in range(6)]),
     "figures-with-units": lambda r: (
-        f"{word(r)} took {r.random():.2f} ms for {r.randrange(999)} MB at {r.random():.2f} GB/s"
+        f"{word(r)} took {r.random():.2f} ms for {r.randrange(99)} MB at {r.random():.2f} GB/s"
     ),
     "sql": _sql,
     "chinese": lambda r: "".join([chr(r.randrange(0x4E00, 0x9FA0)) for _ in range(25)]),
@@ -137,28 +152,29 @@ def _big_json(r: random.Random, size: int) -> bytes:
     return json.dumps({"traceEvents": rows}).encode()
 
 
+def _json_array(r: random.Random, size: int) -> bytes:
+    return json.dumps([{word(r): r.random(), "busbw": r.random(), "size": 1} for _ in range(size // 70)]).encode()
+
+
 WHOLE: dict[str, Callable[[random.Random, int], bytes]] = {
     "one-line": lambda r, size: (words(r, 50_000) * (size // 340_000 + 1)).encode()[:size],
     "deep-json": lambda _, size: _deep(size),
     "big-json": _big_json,
-    "json-array": lambda r, size: json.dumps(
-        [{word(r): r.random(), "busbw": r.random(), "size": 1} for _ in range(size // 70)]
-    ).encode(),
+    "json-array": _json_array,
     "binary": lambda r, size: r.randbytes(size),
     "binary-text": lambda r, size: r.randbytes(size).replace(b"\0", b"a"),
     "high-bytes": lambda r, size: bytes(r.choices(range(128, 256), k=size)),
     "base64": lambda r, size: base64.encodebytes(r.randbytes(size * 3 // 4)),
     "base64-line": lambda r, size: base64.b64encode(r.randbytes(size * 3 // 4)),
-    "utf-16": lambda r, size: "".join([words(r, 10) + "\n" for _ in range(size // 140)]).encode("utf-16"),
-    "utf-16-faults": lambda r, size: "".join([mixed(r, 6, FAULT_WORDS, 3) + "\n" for _ in range(size // 130)]).encode(
-        "utf-16"
-    ),
+    "utf-16": lambda r, size: _lines(LINES["words"], r, size // 140).decode().encode("utf-16"),
+    "utf-16-faults": lambda r, size: _lines(LINES["fault-words"], r, size // 130).decode().encode("utf-16"),
     "newlines": lambda _, size: b"\n" * size,
     "two-bytes": lambda _, size: b"x\n" * (size // 2),
     "numbers": lambda r, size: "".join([f"{r.random()}\n" for _ in range(size // 20)]).encode(),
-    "gz-words": lambda r, size: gzip.compress("".join([words(r, 10) + "\n" for _ in range(size // 65)]).encode(), 1),
-    "gz-bomb": lambda _, size: gzip.compress(b"a" * 1023 + b"\n") * (size // 40),
-    "gz-of-lines": lambda r, size: gzip.compress((mixed(r, 6, FAULT_WORDS, 3) + "\n").encode() * (size // 9), 9),
+    "gz-words": lambda r, size: gzip.compress(_lines(LINES["words"], r, size // 65), 1),
+    "gz-bomb": lambda _, size: gzip.compress(b"a" * (64 * size)),
+    "gz-of-lines": lambda r, size: gzip.compress(_lines(LINES["fault-words"], r, 1) * (size // 60), 9),
+    "gz-of-members": lambda _, size: gzip.compress(b"a" * 1023 + b"\n") * (size // 1024),
     "brackets": lambda _, size: b"[" * size,
     "quotes": lambda _, size: b'"\\"' * (size // 3),
     "hash-signs": lambda _, size: b"#\n" * (size // 2),

@@ -11,6 +11,7 @@ from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
+from busbw.doctor.hit import RANK, Hit
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
@@ -19,9 +20,6 @@ MAX_SHAPES = 50_000
 OFTEN = 32
 """Lines of a shape that say nothing, after which it is looked into whether any further one can."""
 MAX_LINE = 4096
-MAX_EVIDENCE = 3
-MAX_WHO = 4096
-MAX_GROUPS = 4096
 
 # First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
 # say that something is disabled or used.
@@ -34,34 +32,6 @@ _PLAIN = frozenset(_PLAIN_WORDS.split())
 # Bytes lose their digits several times as fast as characters do.
 DIGITS = b"0123456789"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
-_RANK = re.compile(
-    r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
-)
-_HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
-
-
-@dataclass(slots=True)
-class Hit:
-    """Where a signature was found: how often, by whom, and the first lines."""
-
-    count: int = 0
-    last: int = 0
-    lines: list[tuple[int, str]] = field(default_factory=list)
-    who: dict[str, None] = field(default_factory=dict)
-    groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
-
-    def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
-        """Found once more, in that line."""
-        self.count += 1
-        self.last = number
-        if len(self.lines) < MAX_EVIDENCE:
-            self.lines.append((number, line.strip()))
-        if groups and len(self.groups) < MAX_GROUPS:
-            self.groups[tuple(groups.items())] = None
-        if len(self.who) < MAX_WHO and (who := speaker(line)):
-            self.who[who] = None
-
-
 _LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
@@ -332,7 +302,7 @@ class Scanning:
         if any(each.signature.match(said, lowered, each.patterns) is not None for each in self._candidates(said)):
             return
         if not _NO_SENTENCE.match(said):
-            rank = _RANK.search(line)
+            rank = RANK.search(line)
             joined = f"{rank[0].strip()} Last error of NCCL: {said}" if rank else f"Last error of NCCL: {said}"
             _look(joined, number, self._candidates(joined), self.hits)
 
@@ -404,12 +374,3 @@ def _look(
 
 def _is_last(each: Candidate) -> bool:
     return each.signature.last
-
-
-def speaker(line: str) -> str:
-    """The rank or the host and device that a line comes from; "" where nothing says it."""
-    if found := _RANK.search(line):
-        return f"rank {found[1] or found[2] or found[3]}"
-    if found := _HOST.search(line):
-        return f"{found[1]} GPU {found[2]}"
-    return ""

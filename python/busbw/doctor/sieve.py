@@ -209,7 +209,7 @@ class Sieve:
     def _of(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
         """The same for a part of the lines; up to where the log has cost what it may, while it is whole."""
         scanning, dull, seen, weary = self.scanning, self._dull, self._seen, self.weary
-        watching, recent = self._watching, self._watching.recent
+        recent = self._watching.recent
         repeated, called, number, same = 0, False, self.lines, b"\n"
         for number, raw in lines:
             if raw == same:
@@ -240,18 +240,26 @@ class Sieve:
                     same = raw
                 continue
             same = b"\n"  # no line holds its end: while a box or a traceback is open the next one counts
-            line = raw.decode("utf-8", "replace")
-            before = scanning.alive
-            silent = scanning.look(line, number)
-            weary.spend(raw)
-            if b"NCCL " in raw or line.lstrip().startswith("#"):
-                if silent and len(dull) < MAX_DULL and _is_repetition(line):
-                    dull[shape] = _NCCL
-                if b" commId " in raw:
-                    watching.begun(raw)
+            line = self._looked_at(number, raw, shape)
+            if line is not None:
                 yield number, line
-            elif silent and len(dull) < MAX_DULL:
-                dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
             if self._whole and weary.is_tired:
                 break
         self.lines, self._repeated = number, self._repeated + repeated
+
+    def _looked_at(self, number: int, raw: bytes, shape: bytes) -> str | None:
+        """The line, looked at, where a reader of NCCL's messages must see it; shapes that say no more are kept."""
+        scanning, dull = self.scanning, self._dull
+        line = raw.decode("utf-8", "replace")
+        before = scanning.alive
+        silent = scanning.look(line, number)
+        self.weary.spend(raw)
+        if b"NCCL " in raw or line.lstrip().startswith("#"):
+            if silent and len(dull) < MAX_DULL and _is_repetition(line):
+                dull[shape] = _NCCL
+            if b" commId " in raw:
+                self._watching.begun(raw)
+            return line
+        if silent and len(dull) < MAX_DULL:
+            dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
+        return None

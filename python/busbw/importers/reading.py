@@ -247,7 +247,7 @@ class Reading:
 
     def _block(self, first: int, lines: list[str], beyond: list[str]) -> None:
         """Read lines; those beyond are only looked at."""
-        messages, peeler, markdown, tiring = self._messages, self._peeler, self._document.is_markdown, self._tiring
+        peeler, markdown, tiring = self._peeler, self._document.is_markdown, self._tiring
         plain = self._stream("")
         shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
@@ -266,27 +266,16 @@ class Reading:
             at += 1
             tiring.spend(line, cheap=True)
             if " NCCL " in line and "] NCCL " in line:
-                messages.feed(line)
-                if messages.in_sweep:
-                    who, text = peeler.split(line)
-                    self._stream(who).interrupted(text, number)
+                self._message(line, number)
                 continue
-            if peeler.has_learned:
-                tiring.spend_on(1)
-                who, text = peeler.split(line)
-            elif line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
-                who, text = "", line
-            else:
-                who, text = split_prefix(line)
+            who, text = self._parted(line)
             stream = self._stream(who) if who else plain
-            if (
-                stream.is_cold
-                and not markdown
-                and self._dull.holds(line, text, stream, shapes[at - 1] if shapes else None)
-            ):
-                stream.before = text
-                self._document.pass_by(text)
-                continue
+            if stream.is_cold and not markdown:
+                shape = shapes[at - 1] if shapes else None
+                if self._dull.holds(line, text, stream, shape):
+                    stream.before = text
+                    self._document.pass_by(text)
+                    continue
             if stream.feed(text, number):
                 self._taker = stream
                 tiring.restore()
@@ -294,10 +283,24 @@ class Reading:
                     at += stream.lines_follow(lines, at, first)
                 continue
             tiring.spend(line)
-            if tiring.is_tired:
-                stream.tires()
             if not self._learned_from(line, lines, at, number, beyond):
                 self._unclaimed(stream, text, number, markdown)
+
+    def _message(self, line: str, number: int) -> None:
+        """A message of NCCL, which may stand where a row was to stand."""
+        self._messages.feed(line)
+        if self._messages.in_sweep:
+            who, text = self._peeler.split(line)
+            self._stream(who).interrupted(text, number)
+
+    def _parted(self, line: str) -> tuple[str, str]:
+        """(who, the line without its prefix)."""
+        if self._peeler.has_learned:
+            self._tiring.spend_on(1)
+            return self._peeler.split(line)
+        if line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
+            return "", line
+        return split_prefix(line)
 
     def _next_head(self, lines: list[str], at: int, first: int) -> int:
         """Pass by lines up to one that a table's head may stand in."""
@@ -325,6 +328,8 @@ class Reading:
         return self._stream(who).feed(text, number)
 
     def _unclaimed(self, stream: Stream, text: str, number: int, markdown: bool) -> None:
+        if self._tiring.is_tired:
+            stream.tires()
         if text and not text.isspace():
             self._document.feed(text)
             if _LOOKS_LIKE_ROW.match(text):

@@ -80,8 +80,8 @@ class Tiring:
         if not self._first:
             return ""
         return (
-            f"lines {self._first} to {self._last} were searched for heads of nccl-tests' tables alone{self._until}: too "
-            "many lines above them hold no result; cut out the part with results to have all of it read"
+            f"lines {self._first} to {self._last} were searched for heads of nccl-tests' tables alone{self._until}: "
+            "too many lines above them hold no result; cut out the part with results to have all of it read"
         )
 
 

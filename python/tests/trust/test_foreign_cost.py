@@ -1,4 +1,4 @@
-"""A file whose lines all differ is looked at up to a sum of work, counted and not timed; what is passed over is said."""
+"""A file whose lines all differ is looked at up to a sum of work, counted and not timed; the rest is said."""
 
 from __future__ import annotations
 
