@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -16,14 +17,20 @@ FAULT_WORDS = ("error", "failed", "timeout", "aborted", "refused", "Xid", "fatal
 Lines = Callable[[random.Random], str]
 
 
-def word(r: random.Random, longest: int = 10) -> str:
+@lru_cache(maxsize=1)
+def _vocabulary() -> list[str]:
+    r = random.Random("words that nobody wrote")  # noqa: S311 - shapes, and no secrets
+    return ["".join(r.choices(LETTERS, k=r.randint(2, 10))) for _ in range(100_000)]
+
+
+def word(r: random.Random) -> str:
     """A word that nobody wrote."""
-    return "".join(r.choices(LETTERS, k=r.randint(2, longest)))
+    return r.choice(_vocabulary())
 
 
 def words(r: random.Random, count: int) -> str:
     """Such words with blanks between them."""
-    return " ".join([word(r) for _ in range(count)])
+    return " ".join(r.choices(_vocabulary(), k=count))
 
 
 def mixed(r: random.Random, count: int, known: tuple[str, ...], of_them: int) -> str:

@@ -127,6 +127,8 @@ class Scanning:
         self.framed = False
         """Whether the line before was a frame of Python, below which its source stands."""
         self.start_shapes: set[bytes] = set()
+        self.tried = 0
+        """How often a signature was tried on a line."""
         self.hit = 0
         """The last line of which a signature spoke."""
         self.ignored = False
@@ -274,6 +276,7 @@ class Scanning:
                     self.alive_shapes.add(key)
         elif key in self.alive_shapes:
             self.alive = number
+        self.tried += len(known)
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
             self.following.told(line, number)

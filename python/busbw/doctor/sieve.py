@@ -251,10 +251,11 @@ class Sieve:
         """The line, looked at, where a reader of NCCL's messages must see it; shapes that say no more are kept."""
         scanning, dull = self.scanning, self._dull
         line = raw.decode("utf-8", "replace")
-        before = scanning.alive
+        before, tried = scanning.alive, scanning.tried
         silent = scanning.look(line, number)
-        self.weary.spend(raw)
-        if b"NCCL " in raw or line.lstrip().startswith("#"):
+        passed_on = b"NCCL " in raw or line.lstrip().startswith("#")
+        self.weary.spend(len(raw), scanning.tried - tried, passed_on=passed_on)
+        if passed_on:
             if silent and len(dull) < MAX_DULL and _is_repetition(line):
                 dull[shape] = _NCCL
             if b" commId " in raw:

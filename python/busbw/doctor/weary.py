@@ -19,7 +19,7 @@ FOR_WORDS = 400_000
 """Work on lines with words of a fault, once all else is spent."""
 TAIL = 2_000
 """The last lines of a log, which are looked at in full whatever was spent: it ends in what ended the job."""
-_EACH = 15
+_EACH, _EACH_TRIED, _PASSED_ON = 12, 8, 20
 _LONGEST = 4096
 _WORDS = (
     *("rror", "RROR", "ail", "FAIL", "atal", "FATAL", "xception", "raceback", "NCCL WARN", "Xid", "bort", "crash"),
@@ -41,11 +41,11 @@ class Weary:
         """Whether only some lines are looked at any more."""
         return self._left <= 0
 
-    def spend(self, raw: bytes) -> None:
-        """A line was looked at in full."""
-        size = len(raw)
-        self._left -= _EACH + (size if size < _LONGEST else _LONGEST) // 2
-        # A larger log may cost more; lines like others are not counted here, though they are read.
+    def spend(self, size: int, tried: int, *, passed_on: bool) -> None:
+        """A line of that size was looked at in full, so many signatures tried on it, and NCCL's reader may see it."""
+        self._left -= (
+            _EACH + (size if size < _LONGEST else _LONGEST) // 4 + _EACH_TRIED * tried + _PASSED_ON * passed_on
+        )
 
     def read(self, size: int) -> None:
         """So many bytes more of the log were read."""

@@ -111,7 +111,7 @@ def test_the_doctor_looks_at_a_sum_of_different_lines_and_at_the_end(
     path = written(tmp_path, different(150_000, known), [FAULT], different(1000, known, seed=6))
     looked = counting(monkeypatch, Scanning, "look")
     ((_, scan),) = read_logs([TextFile(str(path), None)])
-    most = (weary.ALLOWED + weary.FOR_WORDS) / 15 + weary.TAIL
+    most = (weary.ALLOWED + weary.FOR_WORDS) / 12 + weary.TAIL
     assert weary.TAIL < looked["look"] < most < 150_000
     assert scan.lines == 151_001
     assert "connection-refused" in scan.hits
