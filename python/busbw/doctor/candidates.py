@@ -73,7 +73,6 @@ class Candidates:
         self._watched = self._benign + len(benign.TRIGGERS)
         self._foreign = self._watched + len(_WATCHED)
         self._index = TriggerIndex([*words, *benign.TRIGGERS, *_WATCHED.values(), *locales.TRIGGERS])
-        self._needs = [each.needs[number] for each, number in self._owners]
         self._plans: dict[tuple[int, ...], _Plan] = {}
 
     def of(self, lowered: str) -> Seen:
@@ -104,7 +103,8 @@ class Candidates:
         for each in numbers:
             if each < self._benign:
                 signature, number = self._owners[each]
-                patterns.append((signature.name, number, self._needs[each]))
+                # What a pattern needs is worked out when a trigger of it was seen: most never are in one run.
+                patterns.append((signature.name, number, signature.needs[number]))
             elif each < self._watched:
                 harmless.append(benign.PATTERNS[each - self._benign])
             elif each < self._foreign:

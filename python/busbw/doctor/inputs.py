@@ -112,7 +112,10 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
         raise UserError(f"none of the files can be read: {snapshot.notes[0]}")
     names = (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs))
     for name in holding_tables([name for name in names if Path(name).is_file()]):
-        records += _tables(name)
+        found, skimmed = _tables(name)
+        records += found
+        if skimmed:
+            snapshot = replace(snapshot, notes=(*snapshot.notes, f"{name}: {skimmed}"))
     if inputs.topology:
         snapshot = _with_topology(snapshot, inputs.topology)
     if inputs.graph:
@@ -260,16 +263,17 @@ def holding_tables(names: Sequence[str]) -> list[str]:
     return [name for name, holds in zip(names, held, strict=True) if holds]
 
 
-def _tables(name: str) -> tuple[Record, ...]:
-    """The sweeps of a benchmark that a log holds."""
+def _tables(name: str) -> tuple[tuple[Record, ...], str]:
+    """The sweeps of a benchmark that a log holds, and which lines were not read in full for them."""
     found: list[Record] = []
+    skimmed = ""
     try:
-        import_path(Path(name), lambda sweep: found.append(sweep.record()))
+        skimmed = import_path(Path(name), lambda sweep: found.append(sweep.record())).skimmed_over
     except UserError:
         # The log that holds them is told as cut; what it holds up to there counts.
         if not (is_packed(name) and ends_early(name)):
             raise
-    return tuple(found[:MAX_SWEEPS])
+    return tuple(found[:MAX_SWEEPS]), skimmed
 
 
 def _holds_table(name: str) -> bool:

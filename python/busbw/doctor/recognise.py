@@ -10,7 +10,8 @@ from types import MappingProxyType
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.scan import MAX_WHO, Hit, Scan
+from busbw.doctor.hit import MAX_WHO, Hit
+from busbw.doctor.scan import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 

@@ -11,15 +11,15 @@ from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
+from busbw.doctor.hit import RANK, Hit
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
 MAX_SHAPES = 50_000
 """Kinds of lines (a line without its digits) of which it is remembered which signatures may speak of them."""
+OFTEN = 32
+"""Lines of a shape that say nothing, after which it is looked into whether any further one can."""
 MAX_LINE = 4096
-MAX_EVIDENCE = 3
-MAX_WHO = 4096
-MAX_GROUPS = 4096
 
 # First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
 # say that something is disabled or used.
@@ -32,34 +32,6 @@ _PLAIN = frozenset(_PLAIN_WORDS.split())
 # Bytes lose their digits several times as fast as characters do.
 DIGITS = b"0123456789"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
-_RANK = re.compile(
-    r"\[(?:default|rank|Rank |PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std", re.ASCII
-)
-_HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
-
-
-@dataclass(slots=True)
-class Hit:
-    """Where a signature was found: how often, by whom, and the first lines."""
-
-    count: int = 0
-    last: int = 0
-    lines: list[tuple[int, str]] = field(default_factory=list)
-    who: dict[str, None] = field(default_factory=dict)
-    groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
-
-    def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
-        """Found once more, in that line."""
-        self.count += 1
-        self.last = number
-        if len(self.lines) < MAX_EVIDENCE:
-            self.lines.append((number, line.strip()))
-        if groups and len(self.groups) < MAX_GROUPS:
-            self.groups[tuple(groups.items())] = None
-        if len(self.who) < MAX_WHO and (who := speaker(line)):
-            self.who[who] = None
-
-
 _LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
@@ -99,6 +71,8 @@ class Scan:
     given: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     calls: Calls = field(default_factory=lambda: Calls({}))
     cut: bool = False
+    passed_over: str = ""
+    """Which lines were not looked at, and why."""
     beside: Mapping[int, Beside] = field(default_factory=dict)
 
 
@@ -131,6 +105,8 @@ class Scanning:
         self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
+        self.in_vain: dict[bytes, int] = {}
+        """Of shapes with candidates, how many lines no signature spoke of."""
         self.alive = 0
         self.alive_shapes: set[bytes] = set()
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
@@ -151,9 +127,12 @@ class Scanning:
         self.framed = False
         """Whether the line before was a frame of Python, below which its source stands."""
         self.start_shapes: set[bytes] = set()
+        self.tried = 0
+        """How often a signature was tried on a line."""
         self.hit = 0
         """The last line of which a signature spoke."""
         self.ignored = False
+        self.passed_over = ""
         self.awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
 
@@ -174,7 +153,10 @@ class Scanning:
         alive = self.alive if self.closed is None else self.closed
         notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
-        return Scan(*told, *kept, *notes, given=self.given, calls=self.calls, beside=self.following.kept)
+        beside = self.following.kept
+        return Scan(
+            *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over
+        )
 
     def look(self, raw: str, number: int) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
@@ -204,6 +186,8 @@ class Scanning:
         self.following.go_on(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
+        elif not source and key in self.alive_shapes:
+            self.alive = number
         within = self._follow_traceback(line, number)
         if self._tells_state(key, line, number):
             return False
@@ -292,19 +276,27 @@ class Scanning:
                     self.alive_shapes.add(key)
         elif key in self.alive_shapes:
             self.alive = number
+        self.tried += len(known)
         if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
             self.following.told(line, number)
         elif known:
-            self._trouble(line, number, words)
-            if new and "NCCL INFO " in line and key in self.shapes:
+            kept = self._trouble(line, number, words)
+            if key in self.shapes and ((new and "NCCL INFO " in line) or (not kept and self._is_often(key))):
                 # Of no further line of this shape either, unless digits decide.
                 self.shapes[key] = tuple(each for each in known if each.signature.minds_digits(line, line.lower()))
 
-    def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> None:
-        """Keep a line of which no signature speaks, where it may be of trouble."""
-        if self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0):
+    def _is_often(self, key: bytes) -> bool:
+        """Whether so many lines of that shape said nothing that it is worth while to find out whether any can."""
+        self.in_vain[key] = count = self.in_vain.get(key, 0) + 1
+        return count == OFTEN
+
+    def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> bool:
+        """Keep a line of which no signature speaks, where it may be of trouble; whether it is kept."""
+        kept = self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0)
+        if kept:
             self.following.told(line, number)
+        return kept
 
     def _last_error(self, said: str, line: str, number: int) -> None:
         """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
@@ -313,7 +305,7 @@ class Scanning:
         if any(each.signature.match(said, lowered, each.patterns) is not None for each in self._candidates(said)):
             return
         if not _NO_SENTENCE.match(said):
-            rank = _RANK.search(line)
+            rank = RANK.search(line)
             joined = f"{rank[0].strip()} Last error of NCCL: {said}" if rank else f"Last error of NCCL: {said}"
             _look(joined, number, self._candidates(joined), self.hits)
 
@@ -385,12 +377,3 @@ def _look(
 
 def _is_last(each: Candidate) -> bool:
     return each.signature.last
-
-
-def speaker(line: str) -> str:
-    """The rank or the host and device that a line comes from; "" where nothing says it."""
-    if found := _RANK.search(line):
-        return f"rank {found[1] or found[2] or found[3]}"
-    if found := _HOST.search(line):
-        return f"{found[1]} GPU {found[2]}"
-    return ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from typing import BinaryIO
 
 from busbw.doctor.calls import Watching
 from busbw.doctor.scan import DIGITS, Scanning
+from busbw.doctor.weary import Weary
 from busbw.machine.nccl.log import is_inert
 
 MAX_LINE = 65536
@@ -24,10 +25,14 @@ _CALL, _VIA, _CHANNEL = b" opCount ", b" via ", b"NCCL INFO Channel "
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{6,16}\b")
 
 
-def lines_in(stream: BinaryIO) -> Iterator[bytes]:
-    """Lines without their ends; \\r ends a line too. A line without an end is cut, so that it cannot fill memory."""
+def lines_in(stream: BinaryIO, read: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+    """Lines without their ends; \\r ends a line too. A line without an end is cut, so that it cannot fill memory.
+
+    `read` is told the size of each block.
+    """
     rest = b""
     while block := stream.read(BLOCK):
+        read(len(block))
         data = rest + block if rest else block
         rest = b""
         if b"\r" in data:
@@ -182,14 +187,33 @@ class Sieve:
     def __init__(self, scanning: Scanning) -> None:
         self.scanning = scanning
         self.lines = 0
+        self.weary = Weary()
+        self._dull = dict[bytes, int]()
+        self._seen = set[bytes]()
+        self._watching = Watching()
+        self._repeated = 0
+        self._whole = True
+        """Whether every line was looked at so far."""
 
     def passed(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
         """Those lines, with their numbers, that a reader of NCCL's messages and of tables must see."""
-        scanning, dull, seen = self.scanning, dict[bytes, int](), set[bytes]()
-        kinds, watching, called = scanning.kinds, Watching(), False
-        recent = watching.recent
-        number = repeated = 0
+        each = iter(lines)
+        yield from self._of(each)
+        if self.weary.is_tired:
+            self._whole = False
+            yield from self._of(self.weary.few(each))
+        scanning = self.scanning
+        scanning.kinds["nccl"] += self._repeated
+        scanning.calls, scanning.passed_over = self._watching.ended(), self.weary.said
+
+    def _of(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
+        """The same for a part of the lines; up to where the log has cost what it may, while it is whole."""
+        scanning, dull, seen, weary = self.scanning, self._dull, self._seen, self.weary
+        recent = self._watching.recent
+        repeated, called, number, same = 0, False, self.lines, b"\n"
         for number, raw in lines:
+            if raw == same:
+                continue
             # The looks are in the order of what they cost: a call or a connection once more, then the shape.
             if ((called := _CALL in raw) or raw in seen) and b"NCCL INFO " in raw:
                 repeated += 1
@@ -212,17 +236,31 @@ class Sieve:
                     scanning.alive = number
                 elif state == _NCCL:
                     repeated += 1
+                else:
+                    same = raw
                 continue
-            line = raw.decode("utf-8", "replace")
-            before = scanning.alive
-            silent = scanning.look(line, number)
-            if b"NCCL " in raw or line.lstrip().startswith("#"):
-                if silent and len(dull) < MAX_DULL and _is_repetition(line):
-                    dull[shape] = _NCCL
-                if b" commId " in raw:
-                    watching.begun(raw)
+            same = b"\n"  # no line holds its end: while a box or a traceback is open the next one counts
+            line = self._looked_at(number, raw, shape)
+            if line is not None:
                 yield number, line
-            elif silent and len(dull) < MAX_DULL:
-                dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
-        kinds["nccl"] += repeated
-        self.lines, scanning.calls = number, watching.ended()
+            if self._whole and weary.is_tired:
+                break
+        self.lines, self._repeated = number, self._repeated + repeated
+
+    def _looked_at(self, number: int, raw: bytes, shape: bytes) -> str | None:
+        """The line, looked at, where a reader of NCCL's messages must see it; shapes that say no more are kept."""
+        scanning, dull = self.scanning, self._dull
+        line = raw.decode("utf-8", "replace")
+        before, tried = scanning.alive, scanning.tried
+        silent = scanning.look(line, number)
+        passed_on = b"NCCL " in raw or line.lstrip().startswith("#")
+        self.weary.spend(len(raw), scanning.tried - tried, passed_on=passed_on)
+        if passed_on:
+            if silent and len(dull) < MAX_DULL and _is_repetition(line):
+                dull[shape] = _NCCL
+            if b" commId " in raw:
+                self._watching.begun(raw)
+            return line
+        if silent and len(dull) < MAX_DULL:
+            dull[shape] = _ALIVE if scanning.alive == number != before else _SILENT
+        return None

@@ -11,7 +11,8 @@ from busbw.base.text import clean
 from busbw.doctor.advice import OF_MPI, mpi_advice
 from busbw.doctor.codes import code_in
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.scan import Scan, speaker
+from busbw.doctor.hit import speaker
+from busbw.doctor.scan import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES

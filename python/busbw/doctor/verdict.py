@@ -58,7 +58,7 @@ def _tells_health(facts: Facts) -> bool:
     snapshot = facts.snapshot
     if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
         return False
-    if any(map(_last_words, facts.scans)):
+    if any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
         return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
@@ -126,9 +126,15 @@ def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
         yield f"{len(facts.snapshot.notes) - MAX_NOTES} further files of this kind"
 
 
-def _unread_log(log: NcclLog, scan: Scan, told: Set[tuple[str, int | None]]) -> Iterator[str]:
+def _not_looked_at(log: NcclLog, scan: Scan) -> Iterator[str]:
     if scan.cut:
         yield f"{log.source}: what stood behind line {scan.lines}: the packed file was cut off there"
+    if scan.passed_over:
+        yield f"{log.source}: {scan.passed_over}"
+
+
+def _unread_log(log: NcclLog, scan: Scan, told: Set[tuple[str, int | None]]) -> Iterator[str]:
+    yield from _not_looked_at(log, scan)
     if not scan.lines:
         yield f"{log.source}: it is empty"
     elif not scan.kinds["nccl"]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from busbw.importers.names import named
+from busbw.importers.names import named, stands_alone
 from busbw.importers.values import collective_named
 from busbw.records import Collective, Placement
 
@@ -142,9 +142,22 @@ def in_english(name: str) -> str:
     )
 
 
+_WORDS_ALONE = frozenset(_FIELDS) | frozenset(_ALONE) | frozenset(_TIME_WORDS)
+
+
+def _is_plain_word(cell: str) -> bool:
+    """Whether a cell is one English word that stands for no column: most cells of prose and code are."""
+    if not (cell.isascii() and cell.isalpha() and (cell.islower() or cell[1:].islower())):
+        return False
+    word = cell.lower()
+    return word not in _WORDS_ALONE and not stands_alone(word) and _FOREIGN_NAME.search(word) is None
+
+
 @lru_cache(maxsize=4096)
 def column_of(header: str) -> Column | None:
     """What a header's cell says; None where it names nothing that is kept."""
+    if _is_plain_word(header):
+        return None
     if "_" in header and header.isupper():
         header = header.lower()  # BUSBW_GBPS: the figures say whether bytes or bits are meant
     text = in_english(re.sub(r"\.\d$", "", header.strip(" *`#:\u00a0"))[:MAX_NAME])

@@ -161,7 +161,11 @@ class Parser:
         commented = text.startswith("#") and ("," in text or _ONE_BLANK.fullmatch(text))
         text = text.lstrip("# ") if commented else line
         mark = mark_of(text)
-        ways = [(cells, [column_of(cell) for cell in cells]) for cells in header_cells(text, mark)]
+        ways = []
+        for cells in header_cells(text, mark):
+            columns = [column_of(cell) for cell in cells] if mark else _among_blanks(cells)
+            if columns is not None:
+                ways.append((cells, columns))
         for cells, columns in sorted(ways, key=lambda way: way[1].count(None)):
             if len(cells) > MAX_CELLS or len(cells) < (2 if mark else 3):
                 continue
@@ -262,6 +266,19 @@ class Parser:
         self._runs = None
         self._above = []
         self._across.close()
+
+
+def _among_blanks(cells: Sequence[str]) -> list[Column | None] | None:
+    """The columns of cells that blanks part; None as soon as too few of them are known for a header."""
+    columns, unknown = list[Column | None](), 0
+    for cell in cells:
+        column = column_of(cell)
+        columns.append(column)
+        if column is None:
+            unknown += 1
+            if unknown * 10 > 4 * len(cells):
+                return None
+    return columns
 
 
 def _is_header(cells: Sequence[str], columns: Sequence[Column | None], mark: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from busbw.importers.context import SIGNS
@@ -15,10 +16,24 @@ MAX_HEADS = 20_000
 """Prefixes of one form that are remembered with the stream of lines that they name."""
 
 _DIGITS = b"0123456789"
-_INTEREST = tuple(
-    {sign.encode().translate(None, _DIGITS) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))}
-)
+
+
+def _without_digits(sign: str) -> str:
+    assert sign.isascii()
+    return "".join(each for each in sign if not each.isdigit())
+
+
+def _shortest(signs: set[str]) -> tuple[str, ...]:
+    """Those of the signs that hold no other of them: whatever holds a sign holds one of these."""
+    return tuple(sorted(each for each in signs if not any(other in each for other in signs if other != each)))
+
+
+_INTEREST = _shortest({_without_digits(sign) for sign in (*STARTS, *SIGNS, *(f" {name} " for name in ELEMENT_BYTES))})
 """One of these is in every line that starts a table, names a command, or is a row without a header: without digits."""
+_ALL_LETTERS = tuple(each for each in _INTEREST if each.replace(" ", "").isalpha() and each.islower())
+_WITH_MARKS = tuple(each for each in _INTEREST if each not in _ALL_LETTERS)
+_MARK = re.compile(r"[^a-z ]")
+"""Without such a character no sign of _WITH_MARKS stands in a line."""
 Head = str | tuple[str, str] | None
 Known = tuple[str, dict[Head, Stream]]
 _ONE_DIGIT = dict.fromkeys(map(ord, "123456789"), "0")
@@ -53,8 +68,14 @@ class DullLines:
 
     def _looked_at(self, shape: bytes, line: str, text: str) -> Known | None:
         """What ends the prefix of lines of that shape, and their streams; None where they are of interest."""
-        if any(sign in shape for sign in _INTEREST):
-            return None
+        characters = shape.decode("latin-1")
+        for sign in _ALL_LETTERS:  # a generator, and bytes, cost several times as much
+            if sign in characters:
+                return None
+        if _MARK.search(characters) is not None:
+            for sign in _WITH_MARKS:
+                if sign in characters:
+                    return None
         end, head = ends_head(line, text)
         return (end, self._heads.setdefault((end, head), {})) if end else _NO_HEAD
 
@@ -79,7 +100,7 @@ class DullLines:
                 break
             head, _, text = lines[index].partition(shape[0])
             stream = shape[1].get(head) or shape[1].get(_behind_time(head))
-            if stream is None or stream.made:
+            if stream is None or not stream.is_cold:
                 break
             stream.before = text
             found.append(text)

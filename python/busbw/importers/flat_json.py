@@ -34,6 +34,8 @@ _PLACES = re.compile(r"(?i)(?:out[_-]?of[_-]?place|oop|in[_-]?place|ip)")
 _AROUND = frozenset(
     {"collective", "ranks", "gpus", "nodes", "per_node", "type", "library", "op", "variant", "in_place"}
 )
+MAX_UNREAD = 20_000
+"""Objects with sizes that cannot be read, after which the others are not tried."""
 _MEAN = ("avg", "mean", "average", "median", "p50")
 """Of an object of statistics, what counts as the figure."""
 
@@ -56,6 +58,11 @@ def parse(text: str, sink: Sink) -> None:
                 runs.told(_collective_in(value))
             cells = cells_of_object(raw)
             unread += not runs.add(cells, line, str(sorted((column.field, cell) for column, cell in cells)))
+        if unread > MAX_UNREAD:
+            sink.problem(
+                line, f"more than {MAX_UNREAD} objects above cannot be read: the rest of the file was not read"
+            )
+            break
     if runs is None:
         sink.problem(1, "JSON with bandwidths, but no object of it has a size beside them: nothing was imported")
         return

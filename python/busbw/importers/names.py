@@ -65,6 +65,14 @@ class Named:
     ranks: int | None = None
 
 
+_ANY_FIGURE = re.compile("|".join(pattern.pattern for _, pattern in _FIGURES))
+
+
+def stands_alone(word: str) -> bool:
+    """Whether a single word in lower case may be a column's whole name."""
+    return word in _ASIDE or _ANY_FIGURE.fullmatch(word) is not None
+
+
 def plain_words(name: str) -> str:
     """The words of a name in lower case with single blanks between them."""
     return " ".join(_APART.sub(" ", _CAMEL.sub(" ", name).lower()).split())

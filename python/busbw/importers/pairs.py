@@ -84,8 +84,8 @@ class Parser:
             return True
         if len(line) > MAX_LINE:
             return False
-        for pattern in (_EQUALS, _COLONS):
-            cells = self._cells(pattern, line)
+        for sign, pattern in (("=", _EQUALS), (":", _COLONS)):
+            cells = self._cells(pattern, line) if sign in line else []
             if len(cells) >= 2 and is_table([column for column, _ in cells]):
                 self._take([*cells, *_of_line(line, cells)], line, number_)
                 return True

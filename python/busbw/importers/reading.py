@@ -26,6 +26,7 @@ from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
+from busbw.importers.tiring import Tiring, may_head_table
 from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.records import Collective
 
@@ -91,6 +92,7 @@ class Reading:
         self._messages = NcclMessages()
         self._document = Document(is_markdown=False)
         self._streams: dict[str, Stream] = {}
+        self._taker: Stream | None = None
         self._shared: dict[type[Collector], Collector] = {} if shared is None else shared
         self.who = ""
         self.ordinal = 0
@@ -98,11 +100,13 @@ class Reading:
         self.tries = 0
         self._dull = DullLines()
         self._frame = Frame()
+        self._tiring = Tiring()
         self._counted = take
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
     def problem(self, line: int | None, why: str) -> None:
+        self._tiring.complain()
         self._report.problem(line, why)
 
     def sweep_starts(self) -> Surroundings:
@@ -196,6 +200,9 @@ class Reading:
                     return
                 start = at
             self._block(first + start, lines[start:] if start else lines, [])
+            self._tiring.read_up_to(self.source.taken)
+        if self._tiring.said:
+            self._report.skimmed(self._tiring.said)
         for stream in list(self._streams.values()):
             stream.close()
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
@@ -240,11 +247,15 @@ class Reading:
 
     def _block(self, first: int, lines: list[str], beyond: list[str]) -> None:
         """Read lines; those beyond are only looked at."""
-        messages, peeler, markdown = self._messages, self._peeler, self._document.is_markdown
+        peeler, markdown, tiring = self._peeler, self._document.is_markdown, self._tiring
         plain = self._stream("")
         shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
         while at < len(lines):
+            if tiring.is_spent or (tiring.is_tired and (self._taker is None or self._taker.is_cold)):
+                at = self._next_head(lines, at, first)
+                if at >= len(lines):
+                    return
             passed = self._dull.passed(lines, shapes, at) if shapes and not peeler.has_learned else None
             if passed:
                 self._document.pass_by_all(passed)
@@ -253,32 +264,53 @@ class Reading:
             line = lines[at]
             number = first + at
             at += 1
+            tiring.spend(line, cheap=True)
             if " NCCL " in line and "] NCCL " in line:
-                messages.feed(line)
-                if messages.in_sweep:
-                    who, text = peeler.split(line)
-                    self._stream(who).interrupted(text, number)
+                self._message(line, number)
                 continue
-            if peeler.has_learned:
-                who, text = peeler.split(line)
-            elif line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
-                who, text = "", line
-            else:
-                who, text = split_prefix(line)
+            who, text = self._parted(line)
             stream = self._stream(who) if who else plain
-            if (
-                not stream.made
-                and not markdown
-                and self._dull.holds(line, text, stream, shapes[at - 1] if shapes else None)
-            ):
-                stream.before = text
-                self._document.pass_by(text)
-                continue
+            if stream.is_cold and not markdown:
+                shape = shapes[at - 1] if shapes else None
+                if self._dull.holds(line, text, stream, shape):
+                    stream.before = text
+                    self._document.pass_by(text)
+                    continue
             if stream.feed(text, number):
+                self._taker = stream
+                tiring.restore()
                 if not who and not peeler.has_learned:
                     at += stream.lines_follow(lines, at, first)
-            elif not self._learned_from(line, lines, at, number, beyond):
+                continue
+            tiring.spend(line)
+            if not self._learned_from(line, lines, at, number, beyond):
                 self._unclaimed(stream, text, number, markdown)
+
+    def _message(self, line: str, number: int) -> None:
+        """A message of NCCL, which may stand where a row was to stand."""
+        self._messages.feed(line)
+        if self._messages.in_sweep:
+            who, text = self._peeler.split(line)
+            self._stream(who).interrupted(text, number)
+
+    def _parted(self, line: str) -> tuple[str, str]:
+        """(who, the line without its prefix)."""
+        if self._peeler.has_learned:
+            self._tiring.spend_on(1)
+            return self._peeler.split(line)
+        if line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
+            return "", line
+        return split_prefix(line)
+
+    def _next_head(self, lines: list[str], at: int, first: int) -> int:
+        """Pass by lines up to one that a table's head may stand in."""
+        end = len(lines)
+        if not self._tiring.is_spent:
+            end = next((place for place in range(at, end) if may_head_table(lines[place])), end)
+        self._tiring.passed(first + at, first + end)
+        if not self._document.is_markdown:
+            self._document.pass_by_all(lines[at:end])
+        return end
 
     def _learned_from(self, line: str, lines: list[str], at: int, number: int, beyond: list[str]) -> bool:
         """Whether the line belongs to a table behind a prefix that nobody knew so far."""
@@ -287,6 +319,7 @@ class Reading:
         self.tries += 1
         if before_anchor(line) is None:
             return False
+        self._tiring.spend_on(LOOKED_AT)
         follow = lines[at : at + LOOKED_AT]
         follow += beyond[: LOOKED_AT - len(follow)]
         if not self._peeler.learn([line, *follow]):
@@ -295,6 +328,8 @@ class Reading:
         return self._stream(who).feed(text, number)
 
     def _unclaimed(self, stream: Stream, text: str, number: int, markdown: bool) -> None:
+        if self._tiring.is_tired:
+            stream.tires()
         if text and not text.isspace():
             self._document.feed(text)
             if _LOOKS_LIKE_ROW.match(text):

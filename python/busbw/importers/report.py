@@ -30,6 +30,8 @@ class FileReport:
     repeated: Counter[str] = field(default_factory=Counter)
     """How often each problem or note was said beyond MAX_ALIKE times."""
     _told: Counter[str] = field(default_factory=Counter)
+    skimmed_over: str = ""
+    """Which lines were not looked at in full, and why."""
     seems: str = ""
     """Where nothing was found: what the file seems to be."""
 
@@ -37,6 +39,11 @@ class FileReport:
         """A line that should have been read and was not."""
         if not self._take(self.problems, line, why):
             self.problems_left_out += 1
+
+    def skimmed(self, why: str) -> None:
+        """Lines were not looked at in full."""
+        self.skimmed_over = why
+        self.problem(None, why)
 
     def note(self, line: int | None, what: str) -> None:
         """Something derived or contradictory that the reader should know."""

@@ -13,6 +13,12 @@ STARTS = tuple(dict.fromkeys(start for each in LINE_FORMATS if not each.markdown
 """What the first line of any table of a plain log holds."""
 
 
+COLD_AFTER = 2000
+"""Lines without any result after which only what may start a table is offered to the formats again."""
+COLD_AFTER_WHEN_TIRED = 50
+"""The same once the file has cost much in vain."""
+
+
 class RankSink:
     """Hands on what the lines of one rank give, with the rank or host that printed it."""
 
@@ -60,9 +66,13 @@ class Stream:
         self._sink = sink
         self._formats = [each for each in LINE_FORMATS if document.is_markdown or not each.markdown_only]
         self._parsers: list[LineParser | None] = [None] * len(self._formats)
-        self._starts = self._starts_of_unmade()
+        self._starts = self._all_starts = self._starts_of_unmade()
+        self._untaken = 0
+        """Lines since the last one that some format took."""
         self.made = False
         """Whether some format reads the lines, so that any may be a row."""
+        self.is_cold = True
+        """Whether no format reads the lines, or none has taken one for long."""
         self.before = ""
         """The line before, where no format took it."""
         self._active: LineParser | None = None
@@ -71,15 +81,16 @@ class Stream:
     def feed(self, text: str, number: int) -> bool:
         """Whether some format took the line."""
         active = self._active
-        if active is not None and active.feed(text, number):
+        if active is not None and not self.is_cold and active.feed(text, number):
+            self._untaken = 0
             return True
         # Most lines of a log belong to no format: one look at them decides, before any parser is asked.
         starting = False
-        for start in self._starts:
+        for start in self._all_starts if self.is_cold else self._starts:
             if start in text:
                 starting = True
                 break
-        if not starting and not self.made:
+        if not starting and self.is_cold:
             self.before = text
             return False
         for index, parser in enumerate(self._parsers):
@@ -87,13 +98,20 @@ class Stream:
                 if not starting or not any(start in text for start in self._formats[index].starts):
                     continue
                 parser = self._parser(index)  # noqa: PLW2901 - the first line of this format
-            elif parser is active:
+            elif parser is active and not self.is_cold:
                 continue
             if parser.feed(text, number):
-                self._active = parser
+                self._active, self._untaken, self.is_cold = parser, 0, False
                 return True
+        self._untaken += 1
+        self.is_cold = not self.made or self._untaken > COLD_AFTER
         self.before = text
         return False
+
+    def tires(self) -> None:
+        """Reading the file has cost much in vain."""
+        if self._untaken > COLD_AFTER_WHEN_TIRED:
+            self.is_cold = True
 
     def lines_follow(self, lines: list[str], at: int, first: int) -> int:
         """Take the lines of nccl-tests that follow from `at` on, where it took the last; returns how many."""
@@ -108,6 +126,7 @@ class Stream:
         parser = self._parsers[index] = self._formats[index].make(self._sink)
         self._starts = self._starts_of_unmade()
         self.made = True
+        self.is_cold, self._untaken = False, 0
         if self._formats[index].line_before and self.before:
             parser.feed(self.before, 0)
         if isinstance(parser, NcclTestsParser):
@@ -137,7 +156,7 @@ class Stream:
             self._parser(0)
         assert self._nccl_tests is not None
         if self._nccl_tests.without_header(text, number):
-            self._active = self._nccl_tests
+            self._active, self._untaken, self.is_cold = self._nccl_tests, 0, False
             return True
         return False
 

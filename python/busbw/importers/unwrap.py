@@ -244,6 +244,8 @@ class HtmlText:
 
     def lines(self, line: str) -> list[str]:
         """The lines of text that a line of HTML shows; a row of a table that has several comes with its last."""
+        if "<" not in line and "&" not in line and not self._open and not self._spanning:
+            return [line]
         lower = line.lower()
         if not self._open and ("<tr" not in lower or "</t" in lower or lower.count("<t") > 1):
             return self._shown(line)

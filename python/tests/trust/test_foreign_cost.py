@@ -1,0 +1,143 @@
+"""A file whose lines all differ is looked at up to a sum of work, counted and not timed; the rest is said."""
+
+from __future__ import annotations
+
+import random
+import string
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from busbw.doctor import weary
+from busbw.doctor.facts import gather
+from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.read_logs import read_logs
+from busbw.doctor.scan import Scanning
+from busbw.doctor.snapshot import TextFile
+from busbw.doctor.verdict import Outcome, verdict
+from busbw.importers import import_path, tiring
+from busbw.importers.reading import Reading
+from busbw.importers.stream import Stream
+
+FAULT = (
+    "h:1:2 [0] misc/socket.cc:452 NCCL WARN socketStartConnect: Connect to 10.0.0.5<41021> failed : Connection refused"
+)
+TABLE_WORDS = ("time_us", "latency", "busbw", "algbw", "size", "count", "(us)", "bandwidth", "_ms", "Size | ")
+TABLE = """\
+# nThread 1 nGpus 2 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
+#
+# Using devices
+#  Rank  0 Group  0 Pid   1000 on       node device  0 [0x19] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   1000 on       node device  1 [0x2d] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1    20.00   52.43   52.43      0    20.00   52.43   52.43      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 52.43
+#
+"""
+
+
+def different(count: int, known: tuple[str, ...] = (), seed: int = 5) -> list[str]:
+    """So many lines of words that nobody wrote, with two known ones in each."""
+    r = random.Random(seed)
+    words = ["".join(r.choices(string.ascii_lowercase, k=r.randint(2, 10))) for _ in range(5000)]
+    return [" ".join([*r.choices(words, k=8), *r.sample(known, 2 if known else 0)]) for _ in range(count)]
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> Counter[str]:
+    """Counts the calls of a method from here on."""
+    calls, before = Counter[str](), getattr(owner, method)
+
+    def counted(self: object, *given: object) -> object:
+        calls[method] += 1
+        return before(self, *given)
+
+    monkeypatch.setattr(owner, method, counted)
+    return calls
+
+
+def written(tmp_path: Path, *parts: list[str]) -> Path:
+    path = tmp_path / "foreign.log"
+    path.write_text("\n".join(line for part in parts for line in part) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_file_of_different_lines_is_offered_to_the_formats_so_often_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, different(120_000, TABLE_WORDS))
+    fed = counting(monkeypatch, Stream, "feed")
+    report = import_path(path, lambda _: None)
+    most = tiring.ALLOWED / (tiring.CHEAP + tiring.DEAR)
+    assert 1000 < fed["feed"] < most
+    assert "were searched for heads of nccl-tests' tables alone" in report.skimmed_over
+    assert "to 120000 " in report.skimmed_over
+
+
+def test_a_table_of_nccl_tests_far_behind_such_lines_is_read(tmp_path: Path) -> None:
+    noise = different(120_000, TABLE_WORDS)
+    found = []
+    report = import_path(written(tmp_path, noise[:110_000], TABLE.splitlines(), noise[110_000:]), found.append)
+    assert report.skimmed_over
+    assert [case.bytes for sweep in found for case in sweep.record().cases] == [1048576, 1048576]
+
+
+def test_lines_that_look_like_results_and_are_none_are_not_told_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{line} busbw=1.5 size=many" for line in different(60_000)]
+    problems = counting(monkeypatch, Reading, "problem")
+    report = import_path(written(tmp_path, ["a log"], rows), lambda _: None)
+    assert 100 < problems["problem"] < (tiring.ALLOWED + tiring.FOR_HEADS) / tiring.PER_PROBLEM + 1000
+    assert report.skimmed_over
+
+
+def test_heads_everywhere_are_not_read_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heads = [f"x # nThread {line} type " for line in different(120_000, TABLE_WORDS)]
+    fed = counting(monkeypatch, Stream, "feed")
+    report = import_path(written(tmp_path, heads), lambda _: None)
+    assert fed["feed"] < (tiring.ALLOWED + tiring.FOR_HEADS) / (tiring.CHEAP + tiring.DEAR)
+    assert "up to line" in report.skimmed_over
+
+
+@pytest.mark.parametrize("known", [(), ("error", "failed", "NCCL WARN", "fatal")])
+def test_the_doctor_looks_at_a_sum_of_different_lines_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: tuple[str, ...]
+) -> None:
+    path = written(tmp_path, different(150_000, known), [FAULT], different(1000, known, seed=6))
+    looked = counting(monkeypatch, Scanning, "look")
+    ((_, scan),) = read_logs([TextFile(str(path), None)])
+    most = (weary.ALLOWED + weary.FOR_WORDS) / 12 + weary.TAIL
+    assert weary.TAIL < looked["look"] < most < 150_000
+    assert scan.lines == 151_001
+    assert "connection-refused" in scan.hits
+    assert scan.passed_over.split(" of the lines ")[0].isdigit()
+    assert " to 149001:" in scan.passed_over
+
+
+def test_a_fault_in_the_middle_of_plain_different_lines_is_found(tmp_path: Path) -> None:
+    noise = different(150_000)
+    ((_, scan),) = read_logs([TextFile(str(written(tmp_path, noise[:120_000], [FAULT], noise[120_000:])), None)])
+    assert scan.passed_over
+    assert [line for line, _ in scan.hits["connection-refused"].lines] == [120_001]
+
+
+def test_a_log_that_was_passed_over_is_not_healthy_and_the_verdict_says_which_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, different(150_000, TABLE_WORDS))
+    snapshot, records = read_inputs(Inputs(files=(str(path),)))
+    told = verdict(gather(snapshot, records), [])
+    assert told.outcome is Outcome.UNKNOWN
+    assert any("of the lines" in each for each in told.unread)
+    assert any("searched for heads" in each for each in told.unread)
+
+
+def test_lines_alike_cost_nothing(tmp_path: Path) -> None:
+    steps = [f"step {at} loss {at % 7}.5 time_us {at % 97}" for at in range(200_000)]
+    path = written(tmp_path, steps, [FAULT])
+    ((_, scan),) = read_logs([TextFile(str(path), None)])
+    assert not scan.passed_over
+    assert scan.alive == 200_000
