@@ -250,8 +250,9 @@ def _thrown_at(finding: Finding, frames: Sequence[Frame], seen: Evidence) -> Fin
 
 
 def _place(frame: Frame) -> str:
-    parts = PurePosixPath(clean(frame.file)).parts[-3:]
-    return f"{'/'.join(parts)}:{frame.line} ({clean(frame.name)})"
+    # Two slashes at the start stay two to pathlib, as POSIX allows them a meaning of their own.
+    place = str(PurePosixPath(*PurePosixPath(clean(frame.file)).parts[-3:])).replace("//", "/")
+    return f"{place}:{frame.line} ({clean(frame.name)})"
 
 
 OF_MPI = "MPI says: "
