@@ -79,6 +79,27 @@ complete a TCP connection|lost communication|does not know ; mpirun and its daem
  each other, or a daemon ended ;
  open all ports between the hosts and name the network: --mca oob_tcp_if_include eth0 (PRTE: --prtemca
  prte_if_include eth0); look on the named host for why its daemon ended (memory, node)
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:working directory|chdir) ; a host does not have the folder in which the job shall start ;
+ mount it on all hosts, or mpiexec -wdir with a folder that all have
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:executable|execvp|exec of|No such file) ; a host does not have the program at that path ;
+ build or mount the program at the same path on all hosts, or give its full path
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:\bssh|\brsh|launcher|bootstrap|RMK|node list|nodefile|no nodes|tm_|\bLL\b|pbs) ; MPICH's
+ launcher cannot start its helpers on the hosts: the scheduler's list of nodes, or ssh ;
+ ssh HOST true without a password; mpiexec -launcher ssh -f HOSTFILE (HYDRA_LAUNCHER, HYDRA_RMK); inside Slurm srun
+ --mpi=pmi2
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:bind|topology|hwloc|cpuset|map) ; MPICH's launcher cannot bind processes as asked ;
+ leave -bind-to and -map-by out, or name what that host has (lstopo); hwloc sees the cores of the container alone
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:token|argument|option|setting|unrecognized|parse|duplicate|field|environment) ;
+ MPICH's launcher refuses an option or setting ;
+ correct the option that is named (mpiexec -help of this MPICH); options of Open MPI do not work here: another mpirun
+ may stand first in PATH
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:kvs|\bPMI\w*|spawn) ; the processes and MPICH's launcher do not speak one PMI ;
+ start with the mpiexec of the MPI that the program was built with (which mpiexec; ldd PROGRAM | grep mpi), or srun
+ --mpi=pmi2
+(?:mpiexec|proxy:[\d:]+)@.{0,200}(?:write|read|sock|closed|connect|poll|fd\b|proxy|HUP|event|assert|signal) ; the launcher lost
+ one of its helpers on a host: a rank or the host ended, or the connection was cut ;
+ look for the first error of that host's ranks (exit code, out of memory, dmesg); mpiexec -iface names the network
+ that hosts share; ports open between them
 hostfile ; the hostfile is missing or cannot be read ;
  correct the path of --hostfile; a line for each host: NAME slots=8
 """,
@@ -157,6 +178,11 @@ Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
  TORCH_COMPILE_DISABLE=1 or --enforce-eager
 """,
     "pmi": r"""
+collective timeout|COLL_FENCE|pmixp_coll|_errhandler|reset_if_to ; Slurm's daemons of some hosts did not answer in the
+ exchange by which MPI's processes find each other (PMIx) ;
+ look for hosts of the job whose tasks did not start or ended (sacct, slurmd's log, dmesg there); let slurmstepd reach
+ slurmstepd on all ports (firewall); SLURM_PMIX_DIRECT_CONN=false or srun --mpi=pmi2 to tell; SLURM_PMIX_TIMEOUT where
+ starts are only slow
 (?P<library>lib\w+\.so[\w.]*): cannot open ; Slurm's plugin for MPI (PMIx) lacks a library on this host: {library} ;
  install PMIx on all nodes (libpmix of the release that Slurm was built with), or start with srun --mpi=pmi2
  (srun --mpi=list shows what there is), or with mpirun
