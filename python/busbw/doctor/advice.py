@@ -144,8 +144,9 @@ Where = tuple[str, int]
 
 def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Where, str]) -> Finding:
     if finding.severity is not Severity.NOTE and finding.name == mpich.NAME:
-        near = (beside.get((seen.where, seen.line or 0), Beside()).after for seen in finding.evidence)
-        return mpich.with_stack(finding, "\n".join(near))
+        near = [(seen.where, seen.line + at) for seen in finding.evidence if seen.line for at in range(mpich.DEEPEST)]
+        lines = (part for each in near for part in (texts.get(each, ""), beside.get(each, Beside()).after))
+        return mpich.with_stack(finding, "\n".join(lines))
     if finding.severity is Severity.NOTE or finding.name not in _ALL | _SOME | OF_MACHINES:
         return finding
     for seen in finding.evidence:
@@ -205,7 +206,7 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
         known += [each for each in FAMILIES if not each.weak and (of in _ALL or not each.broad)]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
-    narrow = [each for each in known if each not in BROAD]
+    narrow = [each for each in known if each not in BROAD and not each.broad]
     # An exception of several lines says in its first one little more than its kind.
     looks = ((said, narrow), (after if thin else "", narrow), (said, known))
     if found := _first(looks):

@@ -19,7 +19,7 @@ _FAILS = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
-    r"\b(?:mac-?sec|ip-?sec|tunnel\w*|vxlan|geneve|encap\w*|devlink|e-?switch|fdb|flow (?:steering|table|group|meter)|ttc"
+    r"\b(?:mac-?sec|ip-?sec|tunnel\w*|vxlan|geneve|encap\w*|devlink|e-?switch|fdb|flow|ft|meter|stats|lag|pending image|ttc"
     r"|chains?|vlan|vport|representor|\brep\b|ets|htb|mqprio|dcb\w*|ptp|pps|tls|xdp|xsk|trace[r]?\w*|fwtracer|hwmon|thermal zone"
     r"|debugfs|sysfs|counter|sample\w*|acl|bridge|bond\w* netdev|macvlan|qos|rate limit|vdpa|sf \w+|sub-?function"
     r"|display\w*|disp\w{0,20}|hdmi|audio|edid|backlight|vblank|nvenc|nvdec|console|gsync|dp_?\w*aux|i2c|license|procfs"

@@ -42,7 +42,7 @@ certificate and configuration of wpa_supplicant, ask who runs the switch
 reboot; update the firmware; replace the NIC where it comes again
 No done completion|timeout\. Will cause a leak|CMD timeout|command.{0,40}(?:timed out|timeout) ; the NIC's firmware \
 does not answer commands of its driver ; mlxfwreset -d DEVICE reset or a power cycle, update firmware and driver
-PCI slot is unavailable|device.{0,20}(?:disappeared|inaccessible)|not accessible.{0,20}(?:PCI|config) ; the NIC fell \
+PCI slot is unavailable|device.{0,20}(?:disappeared|inaccessible)|not accessible.{0,20}(?:PCI|config) ; the card fell \
 off its PCIe bus ; power the host off and on, reseat the card or its riser, look for AER errors before
 TX timeout|transmit queue \d+ timed out ; the NIC sends nothing any more ; look at pause frames and link partner; \
 reset the interface, update driver and firmware
@@ -99,7 +99,7 @@ and counters (ibstat, rdma link, ethtool -S), at the other end's NIC, then firmw
 (?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:alloc\w*|creat\w*|register|regist\w*|map\b|\bMR\b|mkey|umem|\
 page fault|ODP|\bMW\b|buffer|\bah\b) ; the NIC's driver could not make or register what a job asked for ; ulimit -l \
 unlimited, free memory of the host, fewer connections or processes for each NIC; firmware and driver of one release
-(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\bSM\b|lid|pkey|cm\b) ; \
+(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:|\bib\d{1,3}:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\bSM\b|lid|pkey|cm\b) ; \
 the NIC's driver could not set up addresses or the agents that connections need ; ibstat and show_gids on that host; \
 the subnet manager (sminfo) or the port's IP address for RoCE; reload the driver
 AMD-Vi|DMAR|IOTLB|IO_PAGE_FAULT ; the IOMMU stops transfers of a device, or hangs ; boot with iommu=pt (or \
@@ -151,7 +151,7 @@ NVRM: .{0,160}\b(?:MIG|partition|instance) ; MIG could not be changed or used ; 
 NVRM: .{0,160}\b(?:[Mm]emory|[Pp]age|[Ff]ault|mapping|PTE|[Hh]eap|alloc\w*|BAR\d?) ; the driver could not give or map \
 memory of that GPU ; end other processes of that GPU (fuser -v /dev/nvidia*), nvidia-smi -r; free host memory; Xids \
 near it; update the driver
-NVRM: ; the GPU's driver met an error of its own: mostly the sequel of a GPU that does not answer ; look for Xids and \
+~NVRM: ; the GPU's driver met an error of its own: mostly the sequel of a GPU that does not answer ; look for Xids and \
 PCIe errors of that GPU near it; nvidia-smi -r or reboot, driver and firmware of one release; nvidia-bug-report.sh for \
 the maker
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \

@@ -59,6 +59,7 @@ _TOPICS = tuple(
         ),
         (r"nvshmem|ibgda", "nvshmem-init"),
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
+        (r"\bcoordination (?:service|agent)|coordination_service|distributed_runtime", "xla-error"),
         (
             r"\bnixl|mooncake|lmcache|(?:^|\W)[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w/]{1,80}\.(?:cpp|h):\d+\]"
             r"|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
@@ -78,7 +79,7 @@ _TOPICS = tuple(
         (r"\bosm_\w+|\bopensm\b|\bSubn(?:Get|Set)\b", "ib-port-down"),
         (r"peer_?mem\b|gpu ?direct|\bdma-?buf", "gdr-unavailable"),
         (
-            r"mlx5|infiniband|\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
+            r"mlx5|infiniband|\bib\d{1,3}: |\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
             r"|mcast group|run_iter|IB (?:device|connection)",
             "ibv-call-failed",
         ),
