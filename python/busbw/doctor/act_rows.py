@@ -52,6 +52,9 @@ knows them ; scontrol show job and scontrol show node of what is named; leave th
 slurmd there
 """
 NETWORK = r"""
+MPIDI_OFI|ofi_init|OFI [\w ]{3,30}failed|create_vni_context ; MPICH's network (libfabric) could not be opened on that \
+host ; fi_info on each host must list the provider; name it and the network: FI_PROVIDER=tcp (verbs;ofi_rxm, psm3), \
+FI_TCP_IFACE; FI_LOG_LEVEL=warn tells why it refused; one libfabric and MPI on all hosts
 power of (?:2|two)|\bmust (?:be (?:\d|a|an|in|of|set|at|less|greater|positive|between|one|smaller|larger|>|<)|not \
 exceed)|\
 out of range|too (?:big|large|long|small|short|low|high)\b|greater than (?:the )?max|exceeds? the (?:max|limit)|\

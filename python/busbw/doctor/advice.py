@@ -14,6 +14,7 @@ from busbw.doctor.beside import Beside, Frame
 from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor import mpich
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.scan import Scan
@@ -118,6 +119,8 @@ _PREFIX = re.compile(
     r"^(?:\s{0,6}(?:\[[^\]\n]{1,60}\]|\([^)\n]{1,60}\)|<\w{1,10}>|\d[\d:.,/-]{5,30}[Z]?|[WIEF]\d{4}|(?:ERROR|FATAL|CRITICAL|error)\b"
     r"|\w[\w.-]{0,40}\.(?:py|cc|cpp|cu|h|go|c):\d{1,6}\]?)[\s:|-]{0,4}){1,8}"
 )
+_OWN_CHECK = re.compile(r'INTERNAL ASSERT FAILED at "[^"]{1,400}":\d{1,6}, please report a bug to PyTorch\.? ?')
+"""What PyTorch puts before the sentence of a check of its own state."""
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|\n")
 _HEAD = re.compile(r"^(?:\[?\w{0,12}\d*\]?:\s*)?[\w.]{0,120}(?:Error|Exception)\b: ?")
 
@@ -140,6 +143,10 @@ Where = tuple[str, int]
 
 
 def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Where, str]) -> Finding:
+    if finding.severity is not Severity.NOTE and finding.name == mpich.NAME:
+        near = [(seen.where, seen.line + at) for seen in finding.evidence if seen.line for at in range(mpich.DEEPEST)]
+        lines = (part for each in near for part in (texts.get(each, ""), beside.get(each, Beside()).after))
+        return mpich.with_stack(finding, "\n".join(lines))
     if finding.severity is Severity.NOTE or finding.name not in _ALL | _SOME | OF_MACHINES:
         return finding
     for seen in finding.evidence:
@@ -199,7 +206,7 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
         known += [each for each in FAMILIES if not each.weak and (of in _ALL or not each.broad)]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
-    narrow = [each for each in known if each not in BROAD]
+    narrow = [each for each in known if each not in BROAD and not each.broad]
     # An exception of several lines says in its first one little more than its kind.
     looks = ((said, narrow), (after if thin else "", narrow), (said, known))
     if found := _first(looks):
@@ -215,13 +222,23 @@ def _first(looks: Iterable[tuple[str, Sequence[Family]]]) -> Family | None:
 
 
 _ANY = re.compile("")
+_CHECKED = "a check that PyTorch makes of its own state failed"
+_CURE_OF_CHECK = (
+    "See that all nodes and images load one PyTorch and extensions built for it; look for an earlier error of that "
+    "rank; then the newest patch release, since what is left is a fault of PyTorch"
+)
 
 
 def _formed(text: str) -> Family | None:
     """What the sentence of an error says by its form; of several errors in one line the last, which the others wrap."""
+    checked = _OWN_CHECK.search(text)
+    text = _OWN_CHECK.sub("", text, count=1)
     errors = list(_NAME.finditer(text.partition("\n")[0]))
     plain = text[errors[-1].end() :] if errors else _PREFIX.sub("", text)
     told = meant(plain.strip())
+    if checked:
+        meaning = f"{_CHECKED}: {shortened(clean(plain.strip().partition(chr(10))[0]), MAX_HINT)}"
+        return Family(_ANY, meaning, f"{told[1]}. {_CURE_OF_CHECK}" if told else _CURE_OF_CHECK)
     return Family(_ANY, *told) if told else None
 
 
@@ -250,8 +267,9 @@ def _thrown_at(finding: Finding, frames: Sequence[Frame], seen: Evidence) -> Fin
 
 
 def _place(frame: Frame) -> str:
-    parts = PurePosixPath(clean(frame.file)).parts[-3:]
-    return f"{'/'.join(parts)}:{frame.line} ({clean(frame.name)})"
+    # Two slashes at the start stay two to pathlib, as POSIX allows them a meaning of their own.
+    place = str(PurePosixPath(*PurePosixPath(clean(frame.file)).parts[-3:])).replace("//", "/")
+    return f"{place}:{frame.line} ({clean(frame.name)})"
 
 
 OF_MPI = "MPI says: "

@@ -42,7 +42,7 @@ certificate and configuration of wpa_supplicant, ask who runs the switch
 reboot; update the firmware; replace the NIC where it comes again
 No done completion|timeout\. Will cause a leak|CMD timeout|command.{0,40}(?:timed out|timeout) ; the NIC's firmware \
 does not answer commands of its driver ; mlxfwreset -d DEVICE reset or a power cycle, update firmware and driver
-PCI slot is unavailable|device.{0,20}(?:disappeared|inaccessible)|not accessible.{0,20}(?:PCI|config) ; the NIC fell \
+PCI slot is unavailable|device.{0,20}(?:disappeared|inaccessible)|not accessible.{0,20}(?:PCI|config) ; the card fell \
 off its PCIe bus ; power the host off and on, reseat the card or its riser, look for AER errors before
 TX timeout|transmit queue \d+ timed out ; the NIC sends nothing any more ; look at pause frames and link partner; \
 reset the interface, update driver and firmware
@@ -86,6 +86,26 @@ Package temperature|Core temperature|PROCHOT|thermal throttl ; the processor is 
 airflow, heat sinks and inlet temperature of that host; power limits in the BIOS
 DIMM|memory (?:read|scrubbing) error|\bUE\b|\bCE\b memory ; a memory module of the host fails ; replace the DIMM \
 that EDAC or the BMC names; drain the host until then
+(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:enable hca|hca (?:cap|default)|init\w*|probe|boot|load\w*|\
+register (?:device|with)|(?:start|open)(?:ed)? port|alloc\w* (?:irq|IRQ)|request irq|MSI-X|vectors|BAR|bar \d|\
+selected_regions|pci_enable) ; the NIC's driver could not start that card or port ; power the host off and on, firmware \
+and driver of one release (mlxfwmanager, ofed_info), lspci -vv for its link and BARs; replace the NIC where it stays so
+(?:mlx5_|infiniband|bnxt_|efa|irdma).{0,80}(?:pages|page[ _]request|reclaim\w*) ; the NIC's firmware holds memory of \
+the host that its driver cannot give or take back ; update firmware and driver, reload the driver after all jobs ended \
+(or reboot); free memory of the host
+(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:error cqe|\bcqe|(?:move|modify|change).{0,20}(?:\bsq|\brq|\bQP|\
+state)|RTR|RTS|\bRESET\b|ready|completion) ; a queue of the NIC failed or did not come up ; look at the port's state \
+and counters (ibstat, rdma link, ethtool -S), at the other end's NIC, then firmware and driver of one release
+(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:alloc\w*|creat\w*|register|regist\w*|map\b|\bMR\b|mkey|umem|\
+page fault|ODP|\bMW\b|buffer|\bah\b) ; the NIC's driver could not make or register what a job asked for ; ulimit -l \
+unlimited, free memory of the host, fewer connections or processes for each NIC; firmware and driver of one release
+(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:|\bib\d{1,3}:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\bSM\b|lid|pkey|cm\b) ; \
+the NIC's driver could not set up addresses or the agents that connections need ; ibstat and show_gids on that host; \
+the subnet manager (sminfo) or the port's IP address for RoCE; reload the driver
+AMD-Vi|DMAR|IOTLB|IO_PAGE_FAULT ; the IOMMU stops transfers of a device, or hangs ; boot with iommu=pt (or \
+intel_iommu=off, amd_iommu=off), update BIOS and firmware of that device
+(?:EXT4-fs|XFS|BTRFS|nvme).{0,160} ; a disk or its file system failed on that host ; dmesg before it, smartctl -a and \
+nvme smart-log; unmount and fsck (xfs_repair), replace the disk; write elsewhere meanwhile
 NVRM: .{0,90}\b(?:k?nvlink|kernel_nvlink|kern_nvlink)\w* ; NVLinks of a GPU could not be set up ; power the host off \
 and on, restart nvidia-fabricmanager of exactly the driver's version; nvidia-smi nvlink -s; reseat or replace the tray
 NVRM: .{0,90}\b_?(?:kgsp|kernel_gsp|gsp)\w* ; the GPU's system processor (GSP) did not start or does not answer ; \
@@ -118,6 +138,22 @@ blocked for more than|hung_task|\bnfs\d?_\w+|rpc_wait_bit ; a task of the job wa
 another file \
 system, a driver or a disk, as its stack names ; mend what its stack names: nfs_ is NFS, ll_ and ptlrpc are Lustre, \
 nvidia and uvm the GPU's driver, mlx5 the NIC; reboot where it stays so
+NVRM: .{0,160}\b(?:[Ll]ink \d|NVLink|links? |minion|MINION|ALI|[Tt]raining) ; NVLinks of a GPU could not be set up or \
+trained ; nvidia-smi nvlink -s and -e; power the host off and on, nvidia-fabricmanager of exactly the driver's version; \
+reseat or replace GPU, baseboard or tray
+NVRM: .{0,160}\b(?:RPC|[Ff]irmware|ucode|PMU|SEC2|falcon|bootstrap|VBIOS|vbios|InfoROM) ; the GPU's firmware or its \
+processors do not answer or cannot be loaded ; power the host off and on; driver and its firmware \
+(/lib/firmware/nvidia) of one release; VBIOS of the maker; replace the GPU where it stays so
+NVRM: .{0,160}\b(?:[Pp]ower|thermal|temperature|clocks?) ; the GPU's power or clocks could not be set ; power cables \
+and supplies of that host, cooling; nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE
+NVRM: .{0,160}\b(?:MIG|partition|instance) ; MIG could not be changed or used ; end all clients of that GPU, nvidia-smi \
+-mig 0 or 1 and reset it; nvidia-smi mig -lgi shows what there is
+NVRM: .{0,160}\b(?:[Mm]emory|[Pp]age|[Ff]ault|mapping|PTE|[Hh]eap|alloc\w*|BAR\d?) ; the driver could not give or map \
+memory of that GPU ; end other processes of that GPU (fuser -v /dev/nvidia*), nvidia-smi -r; free host memory; Xids \
+near it; update the driver
+~NVRM: ; the GPU's driver met an error of its own: mostly the sequel of a GPU that does not answer ; look for Xids and \
+PCIe errors of that GPU near it; nvidia-smi -r or reboot, driver and firmware of one release; nvidia-bug-report.sh for \
+the maker
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \
 healthy (ipmitool sdr), enough power for the rack, BMC's power cap
 """

@@ -11,6 +11,12 @@ btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other host
  name the network that all hosts share: --mca btl_tcp_if_include 10.0.0.0/8 --mca oob_tcp_if_include 10.0.0.0/8 (or
  exclude docker0,virbr0,lo); NCCL_SOCKET_IFNAME for NCCL itself
 """,
+    "gdr-unavailable": r"""
+peer_?mem\b.{0,60}(?:disagrees|Unknown symbol|Invalid argument)|insert '?nvidia.peer_?mem ; nvidia_peermem was built
+ against other RDMA modules than those that are loaded, so that it cannot be loaded ;
+ install OFED (DOCA) first and the NVIDIA driver after it, or rebuild by dkms for the modules that run; or use the open
+ kernel modules with DMA-BUF (kernel 5.12 and newer) and leave nvidia_peermem out
+""",
     "tcpx-error": r"""
 DEVMEM|devmem|dmabuf_import|Protocol not available ; the kernel or the NIC's driver of this host lacks what TCPX needs:
  TCP that receives into memory of GPUs (device memory TCP) ;

@@ -226,15 +226,27 @@ def _first(found: Found) -> int:
     return min((line for _, hit in found for line, _ in hit.lines), default=0)
 
 
+_LACKING = frozenset({"ib-devices-missing"})
+"""What a job does without, though it is broken."""
+
+
+def _warns(found: Found) -> bool:
+    """Whether NCCL itself calls it a warning."""
+    return any("NCCL WARN" in text for _, hit in found for _, text in hit.lines)
+
+
 def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:
     title = _title(signature, found)
     if survived:
         title += " (the job went on after it)"
-    light = cause is not None or survived or (one_node and signature.between_nodes)
+    passed = survived or (one_node and signature.between_nodes)
+    # NCCL goes on without a device of which it warns, and the next job over hosts is slower by that.
+    warned = cause is None and passed and signature.name in _LACKING and _warns(found)
+    light = (cause is not None or passed) and not warned
     proof = Proof(instruction=f"confirm: {signature.confirm}")
     return Finding(
         signature.name,
-        Severity.NOTE if light else signature.severity,
+        Severity.NOTE if light else Severity.WARNING if warned else signature.severity,
         f"follows from {cause.name}: {title}" if cause else title,
         tuple(_evidence(found)),
         Cost(signature.cost),

@@ -12,6 +12,7 @@ from busbw.doctor.advice import OF_MPI, mpi_advice
 from busbw.doctor.codes import code_in
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.hit import speaker
+from busbw.doctor.kernel_lines import is_of_driver
 from busbw.doctor.scan import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signature import Stage
@@ -59,6 +60,7 @@ _TOPICS = tuple(
         ),
         (r"nvshmem|ibgda", "nvshmem-init"),
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
+        (r"\bcoordination (?:service|agent)|coordination_service|distributed_runtime", "xla-error"),
         (
             r"\bnixl|mooncake|lmcache|(?:^|\W)[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w/]{1,80}\.(?:cpp|h):\d+\]"
             r"|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
@@ -78,7 +80,7 @@ _TOPICS = tuple(
         (r"\bosm_\w+|\bopensm\b|\bSubn(?:Get|Set)\b", "ib-port-down"),
         (r"peer_?mem\b|gpu ?direct|\bdma-?buf", "gdr-unavailable"),
         (
-            r"mlx5|infiniband|\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
+            r"mlx5|infiniband|\bib\d{1,3}: |\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
             r"|mcast group|run_iter|IB (?:device|connection)",
             "ibv-call-failed",
         ),
@@ -122,6 +124,7 @@ _TOPICS = tuple(
         (r"no route to host|network is unreachable", "no-route"),
         (r"nccl", "nccl-error"),
         (r"\bcuda\w*|\bcu(?:Mem|Ctx|Init|Stream|Event|Device|Launch)\w+", "cuda-call-failed"),
+        (r"\bgcs_file_system|s3_file_system|hadoop_file_system|ram_file_block_cache", "file-system"),
         (r"\braylet\b|\bray\.|\bgcs_", "ray-error"),
         (r"\bxla\b|pjrt|coordination.service|\bjax\b", "xla-error"),
         (r"connection (?:reset|closed|aborted|lost)|broken pipe|peer (?:closed|gone)", "remote-error"),
@@ -352,7 +355,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
     for scan in scans:
         lines = [line for name, hit in scan.hits.items() if name in effects for line, _ in hit.lines]
         first = min(lines, default=scan.lines + 1)
-        for line, text in scan.strange:
+        said = [each for each in scan.odd if is_of_driver(each[1])]
+        for line, text in sorted([*scan.strange, *said]):
             if not scan.alive < line < first or _DULL.search(text):
                 continue
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
@@ -360,7 +364,7 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
             known = name is not None and name != "connection-timeout"
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             ended = thrown and known and SIGNATURES[str(name)].stage <= Stage.CRASH
-            if name and known and (ended or _OF_LIBRARY.search(text[:MAX_LOOK])):
+            if name and known and (ended or _OF_LIBRARY.search(text[:MAX_LOOK]) or is_of_driver(text)):
                 yield _finding(name, text, seen)
             elif (thrown or is_said_error(text[:MAX_LOOK]) or code_in(text)) and not _waits(text):
                 yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)

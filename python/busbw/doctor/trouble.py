@@ -28,7 +28,7 @@ _CODE = (
 )
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
-    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=] ?0\b|debug|warning"
+    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=]? ?0(?:\.0+)?(?![\w.])|debug|warning"
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"

@@ -1,14 +1,22 @@
 """The container of a rank does not start."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from busbw.base.secrets import shortened
 from busbw.doctor.signature import Signature, Stage
 
 
+_WRAPPERS = re.compile(
+    r"^(?:.{0,120}(?:failed to create (?:task for container|shim task)|OCI runtime \w+ failed|runc \w+ failed"
+    r"|unable to start container process|error during container init|rpc error: code = \w+ desc =): ?)+",
+)
+"""What Docker, containerd and runc put before the reason."""
+
+
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """The first reason that the runtime gives, if any."""
-    reasons = [each["what"].strip() for each in groups if "what" in each]
+    reasons = [_WRAPPERS.sub("", each["what"]).strip() or each["what"].strip() for each in groups if "what" in each]
     return "the container does not start" + (f": {shortened(reasons[0], 120)}" if reasons else "")
 
 
@@ -28,8 +36,8 @@ SIGNATURE = Signature(
         r"\benroot\b.{0,60}(?:\[ERROR\]|failed|command not found|unbound variable)",
         r"(?P<what>newuidmap\b.{0,120}|no sub[ug]id ranges found.{0,80}|cannot set up namespace using.{0,80})",
         r"spank: required plugin spank_pyxis",
-        r"Error response from daemon: (?P<what>.{5,160})",
-        r"OCI runtime (?:create|exec|start) failed: (?P<what>.{5,160})",
+        r"Error response from daemon: (?P<what>.{5,600})",
+        r"OCI runtime (?:create|exec|start) failed: (?P<what>.{5,600})",
         r"unable to start container process",
         r"failed to create (?:shim )?task",
         r"\b(?P<what>RunContainerError|CreateContainer(?:Config)?Error|InvalidImageName|ErrImageNeverPull)\b",

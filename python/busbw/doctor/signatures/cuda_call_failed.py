@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="a call of CUDA failed: {what}",
     patterns=(
+        r"(?P<what>Loaded runtime CuDNN library: [\d.]+ but source was compiled with: [\d.]+)",
         r"(?P<what>(?:CUDART? error|CUDA error)\b.{0,40}invalid (?:resource handle|argument))",
         r"\(error code (?P<what>[\w -]{4,60})\)",
         r"HIP failure (?:\d+ )?'(?P<what>[^']{2,80})",

@@ -13,7 +13,7 @@ SIGNATURE = Signature(
         r"CUMEM (?:Host )?(?:is )?not supported prior",
         r"Cu failure: operation not (?:supported|permitted)",
         r"cuMem\w+\(.{0,80}operation not (?:supported|permitted)",
-        r"Cuda failure (?:801 )?'?operation not supported",
+        r"Cuda failure (?:801 )?'?operation not supported(?! on global)",
         r"Cuda failure (?:800 )?'?operation not permitted",
         r"CUDA error: operation not (?:supported|permitted)",
         r"CUDA_ERROR_NOT_(?:SUPPORTED|PERMITTED)",

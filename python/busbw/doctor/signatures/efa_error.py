@@ -9,6 +9,8 @@ SIGNATURE = Signature(
         "the EFA network (libfabric, aws-ofi-nccl) reports errors: security group, placement, resources or a dead peer"
     ),
     patterns=(
+        # The driver of the kernel.
+        r"\befa [\da-f:.]{7,12}: .{0,120}(?:[Ff]ail|error|timeout|didn't|isn't ready|unsupported|not )",
         r"NET/OFI.{0,60}completed with error",
         r"(?<!NCCL INFO )NET/OFI (?:Couldn't|Could not|Unable to) .{0,120}",
         r"NET/OFI.{0,160}(?:RC: -\d+|failed: |failed\.)",

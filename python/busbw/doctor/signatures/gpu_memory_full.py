@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="a GPU's memory is full",
     patterns=(
+        r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",
         r"NVML_SUCCESS == r.{0,20}INTERNAL ASSERT FAILED",
         r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)",
         r"ran out of memory trying to allocate",

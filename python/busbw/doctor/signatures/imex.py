@@ -19,6 +19,9 @@ SIGNATURE = Signature(
         r"cuMem(?:Import|Export)\w*.{0,60}(?:fail|error|not permitted|invalid)",
         r"MNNVL \(cliqueSize \d+\) is available but not supported",
         r"cuMemCreate.{0,20}(?:failed|returned)\D{0,12}80[01]\b",
+        r"\[tid \d+\] (?:[Cc]onnection to node \d+ .{0,60}(?:lost|fail|timed)|failed to connect to (?:remote )?node)",
+        r"\[tid \d+\] .{0,60}(?:authentication|handshake|TLS|certificate).{0,60}(?:fail|error|refused)",
+        r"IMEX domain(?: state)?.{0,20}(?:DEGRADED|DOWN|INVALID)",
         r"\[tid \d+\] No matching network interface found",
         r"NOT_PERMITTED\].{0,60}cuMemCreate",
         r"nvidia-imex.{0,80}(?:exited|failed|error|mismatch)",
@@ -28,6 +31,7 @@ SIGNATURE = Signature(
         r"Received import response from node id \d+ with failure",
         r"IMEX daemon status is -?\d+ \(not READY\)",
     ),
+    unless=("persistence file",),
     explains=("nvls-multicast", "cuda-not-supported"),
     confirm=(
         "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
         r"JOB \S+ ON \S+ CANCELLED AT",
         r"DUE TO (?P<why>PREEMPTION)",
         r"(?P<why>preempted)",
-        r"(?<!status: )(?<!code = )(?P<why>DeadlineExceeded)",
+        r"(?<!status: )(?<!code = )(?P<why>DeadlineExceeded)(?!Error)",
         r"Received 1 death signal|SIGINT death signal",
         r"(?:^|[\]:] )(?P<why>KeyboardInterrupt)\W*$",
         r"closing signal SIGHUP|SignalException: Process \d+ got signal: (?:2|10|12)\b",

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="the processor reports a hardware fault (machine check)",
     patterns=(
         r"Hardware error from APEI",
+        r"Memory failure: 0x[\da-f]+: ",
         r"\bGHES\b.{0,60}(?:fatal|error)",
         r"mce: \[Hardware Error\]",
         r"Machine check (?:events? logged|exception)",

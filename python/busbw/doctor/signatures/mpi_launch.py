@@ -8,6 +8,8 @@ SIGNATURE = Signature(
     title="MPI could not start its processes: slots, ssh or installation differ between nodes",
     patterns=(
         r"/kubexec\.sh: \d+: .{3,80}not found",
+        # Hydra, MPICH's launcher, names function and file where it fails.
+        r"\[(?:mpiexec|proxy:[\d:]{1,12})@[^\]]{1,80}\] \w{3,60} \([\w./-]{3,120}\.\w{1,3}:\d{1,6}\): \S",
         r"A process or daemon was unable to complete a TCP connection",
         r"pmix_ptl\w*: .{0,60}(?:could not|unable|fail)",
         r"\borted: (?:No such file|not found)",

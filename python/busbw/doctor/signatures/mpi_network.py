@@ -27,7 +27,7 @@ SIGNATURE = Signature(
         r"\bhfi\d?_\w+.{0,60}(?:fail|error|can't)|PSM\d?\b.{0,40}(?:fail|error|could not)",
         r"(?:ifname|host/port description) in business card|business card.{0,60}(?:fail|invalid|error)",
     ),
-    unless=("transport retry", "is not available", "no space left", "shm"),
+    unless=("transport retry", "is not available", "no space left", "shm", "cannot open shared object"),
     explains=(
         "pmi",
         "process-crashed",

@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"\b(?:module|transceiver|optic\w*|NIC)\b.{0,40}"
         r"(?:over-?temperature|temperature .{0,30}(?:high alarm|critical))",
     ),
-    unless=("gpu",),
+    unless=("gpu ", "gpu:", "gpus"),
     explains=("ib-port-down", "roce-loss", "nic-hang"),
     confirm="mlxlink -d DEVICE -m (temperature of the module); mget_temp -d DEVICE; ethtool -m IF",
     cure="mend the airflow: fans, blanking panels, the card's slot; replace the transceiver that stays hot",

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.CRASH,
     title="a rank's process crashed ({how})",
     patterns=(
+        r"\btraps: \S{1,40}\[\d+\] (?P<how>general protection|trap [a-z ]{4,30}|[a-z ]{4,30}) (?:fault )?ip:",
+        r"\.service: Main process exited, code=(?:dumped|killed), status=\d{1,3}/(?P<how>SEGV|ABRT|BUS|ILL|FPE)",
         r"(?P<how>(?:free|malloc\w*|realloc|munmap_chunk|corrupted size)\W{0,4} ?"
         r"(?:invalid|corrupted|unaligned|vs\.)[\w .,()!-]{3,60})",
         r"(?:process|worker|engine)\b.{0,40} is not healthy",

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"disabling CollNet",
         r"CollNet.{0,60}(?:only supports|disabled|fail)",
         r"Failed to connect to Aggregation Manager",
+        r"\brequested OSTs\b|\bSHArPD\b.{0,60}(?:fail|error)|\bsharp_\w+ failed|AM not reachable",
         r"Cannot initialize CollNet, using point-to-point",
     ),
     unless=(

@@ -99,6 +99,7 @@ SIGNATURE = Signature(
         r"\b(?:NCCL|RCCL|HCCL) (?:task timeout|task timed out|collective timeout|operation timeout)",
         r"expected \d+ threads to join the rendezvous",
         r"Termination timeout for",
+        r"This thread has been waiting for .{0,400}may be stuck|Termination timeout for .{0,300} exceeded",
         r"waiting for .?acquire clique.{0,160}may be stuck",
         r"waiting for.{0,120}threads joined the rendezvous",
         r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<lag>\d+)",
