@@ -48,7 +48,7 @@ def _shown(args: Args) -> int:
     from busbw.analysis.differences import tells
     from busbw.base.errors import UserError
     from busbw.runs import export, store
-    from busbw.runs.history import dates_that_cannot_be, differed, named_alike, same_names, series
+    from busbw.runs.history import dates_that_cannot_be, differed, machines_apart, named_alike, same_names, series
     from busbw.runs.index import Index
 
     if args.runs and not store.location(args.runs).is_dir():
@@ -65,6 +65,7 @@ def _shown(args: Args) -> int:
             for number, (each, found) in enumerate(every)
             for begin, place, end in _sides(len(each.runs), found)
         }  # fmt: skip
+    _say(_sharing(machines_apart(each for each, _ in every)))
     if args.page is not None:
         _page(args.page, every, why, _words(args))
     alone = [each for each, _ in every]
@@ -102,6 +103,17 @@ def _notes(dates: list[tuple[str, str, str]], alike: list[tuple[str, str]]) -> l
     said += [f"{old or 'a machine without a name'} and {new} have the same hardware; --same '{old}={new}' makes one "
              "series of both" for old, new in pairs[:MOST_NOTES] if new and old]  # fmt: skip
     return said
+
+
+def _sharing(names: list[str]) -> list[str]:
+    """What a person may set right: machines that share a name."""
+    from busbw.base.text import clean
+
+    if not names:
+        return []
+    shown = ", ".join(clean(name)[:100] for name in names[:MOST_NOTES])
+    more = f" and {len(names) - MOST_NOTES} more" if len(names) > MOST_NOTES else ""
+    return [f"machines that share a name are told apart by their hardware, which changes in turns: {shown}{more}"]
 
 
 def _say(notes: list[str]) -> None:

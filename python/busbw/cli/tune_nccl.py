@@ -65,6 +65,7 @@ def run(args: Args, gpus: Callable[[], int]) -> int:
 _WORDS = {
     "collectives": "the collectives", "ranks": "--ranks", "first": "-b", "last": "-e", "type": "-d",
     "library": "--library", "launch": "--launch", "beside": "--beside", "verify": "the table of --verify",
+    "step": "the step between sizes", "graphs": "the launches of a CUDA graph",
     "loosened": "what the environment or nccl.conf takes from NCCL",
 }  # fmt: skip
 
@@ -77,6 +78,7 @@ def _said(args: Args, asked: Asked) -> dict[str, object]:
         "collectives": list(asked.collectives), "ranks": asked.ranks, "first": asked.first, "last": asked.last,
         "type": asked.type, "library": asked.library, "launch": list(asked.launch), "beside": args.beside or "",
         "verify": hash_of_file(args.verify) if args.verify else "", "loosened": list(asked.loosened),
+        "step": asked.step, "graphs": asked.graphs,
     }  # fmt: skip
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -24,6 +25,9 @@ FIRST_YEARS = {"busbw": 2026, "nccl-tests": 2017, "rccl-tests": 2018}
 SLACK_S = 86400.0
 """A date without a zone may be so far off, and a clock as well."""
 
+MOST_SHARING, IN_TURNS, FEWEST_OF_ONE = 4, 4, 6
+"""So many machines may share a name, change places at least so often, and have at least so many runs each."""
+
 _TEXTS = ("library", "library_version", "tool_version", "launcher", "hosts", "driver", "kernel", "hardware")
 _QUERY = f"""
 SELECT runs.run, runs.started, CAST(coalesce(runs.machine, runs.hosts, '') AS TEXT),
@@ -39,6 +43,10 @@ GROUP BY runs.run, cases.collective, cases.type, count, cases.bytes
 """
 """Records are read without the checks of a run that is used: what is of another kind than it should be counts for
 nothing here."""
+
+_HARDWARE = 2 + len(_TEXTS)
+"""Its place in a row."""
+_SHARED = re.compile(r" \(hardware [^ ]{1,8}\)$")
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,12 @@ def series(
         at = moments[started]
         if at is not None and row[0] not in left_out:
             dated.append((at, row[0], row))
-    for _, _, row in sorted(dated, key=itemgetter(0, 1)):
+    dated.sort(key=itemgetter(0, 1))
+    apart = _apart(((same.get(row[2], row[2]), row[0], row[_HARDWARE]) for _, _, row in dated), same)
+    for _, _, row in dated:
         run, started, called, library, version, *system, name, type_, ranks, size, time_us = row
         where = same.get(called, called)
+        where = apart.get((where, system[-1]), where)
         if (collective and name != collective) or (machine and machine.lower() not in where.lower()):
             continue
         seen = Seen(run, started, time_us, f"{library} {version}".strip(), *system)
@@ -101,6 +112,30 @@ def series(
         size = max(sizes, key=lambda each: (len(sizes[each]), each))
         found.append(Series(where, name, type_, ranks, kind, size, tuple(sizes[size])))
     return sorted(found, key=lambda each: (each.machine, each.collective, each.type, each.ranks, each.bytes))
+
+
+def _apart(runs: Iterable[tuple[str, str, str]], same: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Names by machine and hardware, of machines that share a name: `runs` are machine, run and hardware in order.
+
+    A machine that was replaced has other hardware from then on, and one that came back from repair its old one. Where
+    a few hardwares go on in turns, these are machines. A job that gets other nodes each time has more of them, and
+    stays one. `--same` is somebody's word that it is one machine.
+    """
+    turns: dict[str, dict[str, str]] = {}
+    for where, run, hardware in runs:
+        if hardware and where not in same.values():
+            turns.setdefault(where, {})[run] = hardware
+    found: dict[tuple[str, str], str] = {}
+    for where, by in turns.items():
+        counts, switches = Counter(by.values()), sum(one != other for one, other in pairwise(by.values()))
+        if 2 <= len(counts) <= MOST_SHARING and switches >= IN_TURNS and min(counts.values()) >= FEWEST_OF_ONE:
+            found.update({(where, hardware): f"{where} (hardware {hardware[:8]})" for hardware in counts})
+    return found
+
+
+def machines_apart(every: Iterable[Series]) -> list[str]:
+    """The names that stand for machines that share one."""
+    return sorted({each.machine for each in every if _SHARED.search(each.machine)})
 
 
 def dates_that_cannot_be(index: Index, now: float | None = None) -> list[tuple[str, str, str]]:
