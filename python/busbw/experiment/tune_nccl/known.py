@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import fmean, median, variance
+from statistics import median, variance
 
 from busbw.experiment.tune_nccl.rules import Way
 from busbw.experiment.tune_nccl.stage import Times
@@ -20,6 +20,8 @@ CLOSE = 1.1
 """Ways within this of the best are tried with other numbers of channels."""
 WITHIN = 1.05
 """A number of channels that comes this close to the best of all is worth going on from."""
+OF_MEDIAN = 1.4826
+"""A normal deviation over the median of what values are off by."""
 USUAL_NOISE = 0.02
 """Of a trial, where nothing was measured twice."""
 
@@ -55,8 +57,13 @@ class Known:
 
     def error(self, size: int, one: Way, other: Way) -> float:
         """The usual error of the logarithm of how often one is as fast as the other."""
-        repeats = [by[size] for by in self.times.values() if len(by.get(size, ())) > 1]
-        noise = math.sqrt(fmean(variance(map(math.log, values)) for values in repeats)) if repeats else USUAL_NOISE
+        # One wild trial of a few must not hide what all others agree on: the median of what they are off by.
+        off = [
+            abs(math.log(each / median(values))) * math.sqrt(len(values) / (len(values) - 1))
+            for by in self.times.values() if len(values := by.get(size, ())) > 1 for each in values
+        ]  # fmt: skip
+        off = [each for each in off if each]
+        noise = OF_MEDIAN * median(off) if off else USUAL_NOISE
         return noise * math.sqrt(sum(1 / len(self.times[way][size]) for way in (one, other)))
 
 
