@@ -155,11 +155,11 @@ def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
     """
     if number == 0:
         return set(range(1, ways + 1))
-    room = max(FEWEST, math.ceil(ways / 2**number))
+    room, far = max(FEWEST, math.ceil(ways / 2**number)), FAR ** (2 / number)
     kept: set[int] = set()
     for size in {size for by in times.values() for size in by}:
         ranked = sorted((median(by[size]), variant) for variant, by in times.items() if size in by and variant)
-        kept |= {variant for value, variant in ranked[:room] if value <= FAR * ranked[0][0]} | {
+        kept |= {variant for value, variant in ranked[:room] if value <= far * ranked[0][0]} | {
             variant for _, variant in ranked[:FEWEST]
         }
     return kept
@@ -168,7 +168,7 @@ def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
 FEWEST = 2
 """So many ways stay at each size whatever the rounds."""
 FAR = 1.25
-"""What takes so much longer in a trial is no better one in truth."""
+"""What takes so much longer by the medians of two rounds is no better in truth; noise hides more after one."""
 
 
 def is_clear(times: Mapping[int, Times], alive: Iterable[int]) -> bool:
