@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tune_nccl_machine import FACTS, MadeUpNccl
@@ -12,7 +13,7 @@ from busbw.experiment.trial import Outcome, Trial
 from busbw.experiment.tune_nccl.known import Known, choose, leading, may_help, waves_of
 from busbw.experiment.tune_nccl.rules import Way, read_table
 from busbw.experiment.tune_nccl.search import Search, rules_of
-from busbw.experiment.tune_nccl.ways import Asked
+from busbw.experiment.tune_nccl.ways import Asked, plan_of, plan_to_prove
 
 KIB, MIB = 1 << 10, 1 << 20
 TREE, RING = Way("tree/ll"), Way("ring/simple")
@@ -35,6 +36,10 @@ def test_the_own_choice_is_left_where_noise_hides_that_another_is_better() -> No
         known.add({variant: {KIB: each} for variant, each in values.items()}, [Way(), TREE])
         return choose(known, loosened=True)[KIB]
 
+    known = Known()
+    known.add({0: {KIB: [30.0]}, 1: {KIB: [10.7, 10.8]}, 2: {KIB: [10.0, 10.05]}, 3: {KIB: [20.0, 60.0]},
+               4: {KIB: [20.0, 20.1]}}, [Way(), TREE, RING, Way("ring/ll")])  # fmt: skip
+    assert choose(known, loosened=True)[KIB] == TREE, "one wild trial hides nothing"
     assert found(10.8, 0.8) == Way() and found(10.8, 0.05) == TREE and found(14.0, 0.8) == TREE
 
 
@@ -79,3 +84,17 @@ def test_a_size_that_is_slower_without_what_hinders_gets_another_way(tmp_path: P
     rules, proven = search.collective("all_reduce")
     assert rules and not any(each.judgement.verdict.value == "slower" for each in proven)
     assert len(refused) == 2
+
+
+def test_in_graphs_both_sides_take_the_ways_of_calls_by_themselves(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("busbw-tuner 1\nend 0\n")
+    asked = Asked(("all_reduce",), 4, KIB, MIB, graphs=10)
+    plans = [plan_to_prove(asked, "all_reduce", tmp_path / "t", seed=1),
+             plan_of(asked, "all_reduce", [TREE], FACTS, tmp_path)]  # fmt: skip
+    for plan in plans:
+        assert plan.words[plan.words.index("-G") + 1] == "10"
+        # NCCL registers buffers of graphs, and may do those calls otherwise.
+        assert [level.environment.get("NCCL_GRAPH_REGISTER") for level in plan.factors[0].levels] == ["0", "0"]
+    alone = plan_to_prove(replace(asked, graphs=0), "all_reduce", tmp_path / "t", seed=1)
+    assert "-G" not in alone.words
+    assert not any("NCCL_GRAPH_REGISTER" in level.environment for level in alone.factors[0].levels)

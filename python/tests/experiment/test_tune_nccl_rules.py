@@ -10,8 +10,10 @@ import pytest
 
 from busbw.analysis.verdict import ALPHA, of_rounds
 from busbw.base.errors import UserError
+from busbw.experiment.clock import Clock
 from busbw.experiment.tune_nccl.rules import Way, read_table
-from busbw.experiment.tune_nccl.search import Proven, prove
+from busbw.experiment.tune_nccl.search import Proven, Search, prove
+from busbw.experiment.tune_nccl.ways import Asked
 
 FACTS = "measured\nnccl 2.28.9\ngpu NVIDIA H200\ndriver 580.95.05\ntopology 1f0c5a7be39d2c44\nranks 4\nnodes 1\n"
 
@@ -124,3 +126,29 @@ def test_a_table_from_elsewhere_is_refused_in_a_right_sentence(tmp_path: Path, t
     (tmp_path / "t").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(UserError, match=sentence):
         read_table(tmp_path / "t")
+
+
+def test_a_table_that_is_surely_slower_at_a_size_needs_no_more_rounds_where_it_is_worth_nothing_then() -> None:
+    logs = {1024: [-0.2, -0.201] * 10, 2048: [-0.3, 0.3] * 10}
+    rounds = {}
+    for until_slower in (False, True):
+        stage = Rounds(logs)
+        prove("all_reduce", dict.fromkeys(logs, Way("tree/ll")), stage, 20, 1.0, until_slower=until_slower)  # type: ignore[arg-type]
+        rounds[until_slower] = stage.done
+    assert rounds[False] == 20 and rounds[True] <= 5
+
+
+def test_only_what_hinders_ends_a_proof_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for = []
+
+    def proving(*_: object, until_slower: bool, **__: object) -> list[Proven]:
+        asked_for.append(until_slower)
+        return []
+
+    monkeypatch.setattr("busbw.experiment.tune_nccl.search.prove", proving)
+    facts = dict(line.split(" ", 1) for line in FACTS.splitlines()[1:])
+    for loosened in ((), ("NCCL_ALGO",)):
+        asked = Asked(("all_reduce",), 4, 1024, 4096, loosened=loosened)
+        search = Search(asked, facts, tmp_path, 3, Clock(1.0))
+        search._proof("all_reduce", {1024: Way("tree/ll")}, 1.0)
+    assert asked_for == [False, True]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import fmean, median, variance
+from statistics import median, variance
 
 from busbw.experiment.tune_nccl.rules import Way
 from busbw.experiment.tune_nccl.stage import Times
@@ -20,6 +20,8 @@ CLOSE = 1.1
 """Ways within this of the best are tried with other numbers of channels."""
 WITHIN = 1.05
 """A number of channels that comes this close to the best of all is worth going on from."""
+OF_MEDIAN = 1.4826
+"""A normal deviation over the median of what values are off by."""
 USUAL_NOISE = 0.02
 """Of a trial, where nothing was measured twice."""
 
@@ -55,8 +57,13 @@ class Known:
 
     def error(self, size: int, one: Way, other: Way) -> float:
         """The usual error of the logarithm of how often one is as fast as the other."""
-        repeats = [by[size] for by in self.times.values() if len(by.get(size, ())) > 1]
-        noise = math.sqrt(fmean(variance(map(math.log, values)) for values in repeats)) if repeats else USUAL_NOISE
+        # One wild trial of a few must not hide what all others agree on: the median of what they are off by.
+        off = [
+            abs(math.log(each / median(values))) * math.sqrt(len(values) / (len(values) - 1))
+            for by in self.times.values() if len(values := by.get(size, ())) > 1 for each in values
+        ]  # fmt: skip
+        off = [each for each in off if each]
+        noise = OF_MEDIAN * median(off) if off else USUAL_NOISE
         return noise * math.sqrt(sum(1 / len(self.times[way][size]) for way in (one, other)))
 
 
@@ -148,11 +155,11 @@ def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
     """
     if number == 0:
         return set(range(1, ways + 1))
-    room = max(FEWEST, math.ceil(ways / 2**number))
+    room, far = max(FEWEST, math.ceil(ways / 2**number)), FAR ** (2 / number)
     kept: set[int] = set()
     for size in {size for by in times.values() for size in by}:
         ranked = sorted((median(by[size]), variant) for variant, by in times.items() if size in by and variant)
-        kept |= {variant for value, variant in ranked[:room] if value <= FAR * ranked[0][0]} | {
+        kept |= {variant for value, variant in ranked[:room] if value <= far * ranked[0][0]} | {
             variant for _, variant in ranked[:FEWEST]
         }
     return kept
@@ -161,7 +168,7 @@ def survivors(times: Mapping[int, Times], ways: int, number: int) -> set[int]:
 FEWEST = 2
 """So many ways stay at each size whatever the rounds."""
 FAR = 1.25
-"""What takes so much longer in a trial is no better one in truth."""
+"""What takes so much longer by the medians of two rounds is no better in truth; noise hides more after one."""
 
 
 def is_clear(times: Mapping[int, Times], alive: Iterable[int]) -> bool:
