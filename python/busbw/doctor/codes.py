@@ -33,7 +33,7 @@ _CUDA = f"""
 CUDA refused an argument (error 1): mostly memory that cannot be shared so, or libraries that do not fit; load one \
 NCCL alone, of the driver's CUDA; in containers NCCL_CUMEM_ENABLE=0 and NCCL_CUMEM_HOST_ENABLE=0; on NVSwitch \
 NCCL_NVLS_ENABLE=0 to be sure
-cudaErrorInitializationError|CUDA_ERROR_NOT_INITIALIZED|(?<!worker )initialization error(?!: \w+ size); CUDA could not start in this process \
+cudaErrorInitializationError|CUDA_ERROR_NOT_INITIALIZED|(?<!worker )initialization error(?!: \\w+ size); CUDA could not start in this process \
 (error 3): after a fork, or the driver or fabric is not ready; start processes by spawn, check nvidia-smi and \
 nvidia-fabricmanager on that host
 cudaErrorCudartUnloading|CUDA_ERROR_DEINITIALIZED|driver shutting down; the process was ending already (error 4); \

@@ -15,7 +15,7 @@ _FAILS = re.compile(
     r"\b(?:fail\w*|error|timeout|timed out|unable|can(?:no|')t|could(?: not|n't)|not (?:ready|respond\w*|accessible"
     r"|available|enough)|fatal|abort\w*|lost|dead|hung|stuck|halt\w*|crash\w*|corrupt\w*|invalid|unexpected|overflow"
     r"|uncorrect\w*|poison\w*|reset|removed|disabl\w*|exceed\w*|exhausted|overheat\w*|no space|leak|shut(?:ting)? ?down"
-    r"|isn't ready|is full|unsupported)\b",
+    r"|isn't ready|is full|unsupported|incompatib\w*|mismatch\w*|DBE|ECC)\b",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
@@ -24,7 +24,7 @@ _ASIDE = re.compile(
     r"|debugfs|sysfs|counter|sample\w*|acl|bridge|bond\w* netdev|macvlan|qos|rate limit|vdpa|sf \w+|sub-?function"
     r"|display\w*|disp\w{0,20}|hdmi|audio|edid|backlight|vblank|nvenc|nvdec|console|gsync|dp_?\w*aux|i2c|license|procfs"
     r"|gc6|gcoff|vga|fbcon|smbios|quota|mount option|deprecated)\b"
-    r"|\bclean mount|deprecat|already|ignor\w+|recovered|falling back|module verification|out-of-tree|tainting"
+    r"|\bclean mount|deprecat|already|ignor\w+|recovered|single[- ]bit|\bcorrected|falling back|module verification|out-of-tree|tainting"
     r"|\btaint\b|is expected|harmless|optional|\bwill retry\b",
     re.IGNORECASE,
 )

@@ -15,8 +15,12 @@ NAME = "mpi-error"
 MAX_SAID = 160
 DEEPEST = 16
 """Lines of an error stack."""
-_FRAME = re.compile(r"^\W{0,6}(?:\[[^\]\n]{1,40}\] ?)?[A-Za-z_]\w{2,80}\(\d{1,6}\)\.*: ?(?P<said>.{0,400})$", re.MULTILINE)
-_CALL = re.compile(r"^(?:P?MPI\w*|internal_\w+|PMPI\w*)\(.*\) failed\W*$|^failure occurred while\b|^\(unknown\)|^fail failed$")
+_FRAME = re.compile(
+    r"^\W{0,6}(?:\[[^\]\n]{1,40}\] ?)?[A-Za-z_]\w{2,80}\(\d{1,6}\)\.*: ?(?P<said>.{0,400})$", re.MULTILINE
+)
+_CALL = re.compile(
+    r"^(?:P?MPI\w*|internal_\w+|PMPI\w*)\(.*\) failed\W*$|^failure occurred while\b|^\(unknown\)|^fail failed$"
+)
 _ROWS = r"""
 truncated|sizes? (?:do|does) not match|mismatch|did(?:n't| not) match|collective.{0,40}(?:differ|order) ; ranks do not \
 agree on a message: its size, its type or the call differs ; the same call, count and type on all ranks of the \

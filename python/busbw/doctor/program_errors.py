@@ -5,14 +5,14 @@ from __future__ import annotations
 from busbw.doctor.families import Family, read
 
 _ROWS = r"""
-collective instance \d+|Inconsistent (?:values|shapes?) .{0,60}collective ; ranks pass tensors of different shape or type \
+[Cc]ollective instance \d+|Inconsistent (?:values|shapes?) .{0,60}collective ; ranks pass tensors of different shape or type \
 to one collective ; give all workers the same batch and shapes (drop_remainder=True), the same model and program, and \
 the same order of collectives; then restart all of them
 (?:mpi|MPI|world)[ _]?size.{0,60}(?:does not match|doesn't match|!=|is expected to be|mismatch)|engine world size ; the \
 number of processes is not what the model was built for ; mpirun -n as many as tensor times pipeline parallel size \
 (tp_size * pp_size), one GPU each; or build it for that number
-(?:engine|plan).{0,60}(?:built|generated|compiled|serialized|different)|Deserialization failed|[Vv]ersion tag does not \
-match ; the TensorRT engine was built for another GPU or version ; build it anew (trtllm-build) with the TensorRT that \
+[Ee]ngine\b.{0,40}(?:built|generated|compiled|serialized|different) (?:for|with|on|version|GPU|device)|Deserialization \
+failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another GPU or version ; build it anew (trtllm-build) with the TensorRT that \
 loads it, on the kind of GPU that runs it
 heartbeat RPC failed|DEADLINE_EXCEEDED ; a call to another process got no answer in its time ; see that the \
 coordinator (process 0) and its host still run and that its port is open to all hosts; its own log says why it ended
