@@ -18,7 +18,10 @@ from busbw.doctor.xids import XIDS
 
 from .test_advice import loud
 
-COMM = "n0:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 1000 commId 0xa - Init {}\n"
+COMM = (
+    "n0:1:2 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 1000 commId 0xa - "
+    "Init {}\n"
+)
 JOB = COMM.format("START") + COMM.format("COMPLETE") + "step 1 loss 2.1 time 0.1\n"
 WAITS = (
     "[rank1]:[E1128 10:20:00.118 ProcessGroupNCCL.cpp:629] [Rank 1] Watchdog caught collective operation timeout: "
