@@ -98,13 +98,17 @@ failed (errors 5 to 8): two profilers at once; run one profiler alone, or none (
 cudaErrorInvalid(?:Symbol|HostPointer|ChannelDescriptor|MemcpyDirection|Texture\\w*|Surface|FilterSetting|NormSetting|\
 DevicePointer|PitchValue|TextureBinding)|cudaError(?:Duplicate|Texture|MixedDevice|Synchronization|AddressOfConstant)\
 \\w+|invalid (?:device symbol|host pointer|channel descriptor|copy direction|pitch|texture|surface|device pointer)|\
-(?:texture|surface|global variable) looked up|fetch from texture|texture that is not bound|use of __syncthreads; a \
+(?:texture|surface|global variable) looked up|fetch from texture|texture that is not bound|use of \
+__syncthreads|address of \
+constant|linear filtering|normalized float|emulation mode|feature not yet implemented|pointer value too large|\
+incompatible texturing|semantically lossy|function call is not configured|texture is not bound; a \
 program or extension uses the CUDA runtime wrongly, or was built against another CUDA; build the extension anew for \
 the \
 CUDA and GPU that are there; compute-sanitizer names the call
 IncompatibleDriverContext|incompatible driver context; a library made a CUDA context that the runtime cannot share \
 (error 49); let it use the primary context (cuDevicePrimaryCtxRetain), and load the libraries in another order
-LaunchMaxDepth|SyncDepthExceeded|PendingCountExceeded|cudaLimitDev\\w+|caller's grid depth|LaunchFileScoped; kernels \
+LaunchMaxDepth|SyncDepthExceeded|PendingCountExceeded|cudaLimitDev\\w+|caller's grid depth|exceed maximum \
+depth|file[- ]scoped|LaunchFileScoped; kernels \
 start too many kernels of their own (errors 65 to 69); raise the limit by cudaDeviceSetLimit, or start fewer from \
 within a kernel
 DeviceNotLicensed|valid Grid License; the vGPU has no licence (error 102); start nvidia-gridd with the licence server \
@@ -128,7 +132,8 @@ SharedObject\\w+|shared object \\w+ not found; a library of CUDA lacks a functio
 SetOnActiveProcess|cannot set while device is active; a setting of the device comes too late (error 708); set it \
 before \
 the first call of CUDA in that process
-resources required to create MPS client; MPS has no room for a further client (error 808); fewer processes on that \
+resources required to (?:create|support) MPS|MaxConnections|MPS.{{0,20}}connections; MPS has no room for a further \
+client (errors 808, 809); fewer processes on that \
 GPU, \
 or end old ones (echo get_server_list | nvidia-cuda-mps-control)
 Cdp\\w+|Dynamic Parallelism; parts of the program are built for different versions of dynamic parallelism (errors 811, \
@@ -139,8 +144,18 @@ InvalidClusterSize|cluster misconfiguration; a kernel asks for a cluster of bloc
 912); lower or unset NCCL_CGA_CLUSTER_SIZE; no MIG slice for that kernel; a build for this GPU
 FunctionNotLoaded|function handle is not loaded; a kernel is used before it was loaded (error 913); \
 CUDA_MODULE_LOADING=EAGER, and warm the kernel up before
-InvalidResource(?:Type|Configuration); a resource of the GPU was split in a way that it does not have; leave green \
+InvalidResource(?:Type|Configuration)|one or more resources passed; a resource of the GPU was split in a way that it \
+does not have; leave green \
 contexts and shares of processors out
+UnsupportedLimit|limit is not supported on this; a limit is set that this GPU does not have (error 215); leave \
+cudaDeviceSetLimit out there
+CooperativeLaunchTooLarge|blocks in cooperative launch; a kernel that needs all its blocks at once does not fit on the \
+GPU (error 720); fewer blocks; no other process, MPS share or MIG slice on that GPU
+StreamCapture\\w+|uncaptured work; a call does not fit into the CUDA graph that is captured (errors 900 to 907); \
+capture \
+all streams that depend on each other, or none; try without graphs first
+SoftwareValidity|integrity checks failed; the driver refuses what the program loads (error 103); install driver and \
+toolkit from their maker
 TensorMemoryLeak|tensor memory not.{{0,20}}freed; a kernel for Blackwell ended without giving its tensor memory back; \
 update the library of that kernel
 CUBLAS_STATUS_LICENSE_ERROR; the library has no licence here; install the public cuBLAS of this CUDA
