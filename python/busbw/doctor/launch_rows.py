@@ -234,8 +234,8 @@ PMIX_ERR\w* in file|PMIX ERROR: ; MPI's helper for its processes (PMIx) failed i
  one PMIx for launcher and program (in containers too)
 collective timeout|COLL_FENCE|pmixp_coll|_errhandler|reset_if_to ; Slurm's daemons of some hosts did not answer in the
  exchange by which MPI's processes find each other (PMIx) ;
- look for hosts of the job whose tasks did not start or ended (sacct, slurmd's log, dmesg there); let slurmstepd reach
- slurmstepd on all ports (firewall); SLURM_PMIX_DIRECT_CONN=false or srun --mpi=pmi2 to tell; SLURM_PMIX_TIMEOUT where
+ look for hosts of the job whose tasks did not start or ended (sacct, slurmd's log, dmesg there). Let slurmstepd reach
+ slurmstepd on all ports (firewall). To tell: SLURM_PMIX_DIRECT_CONN=false or srun --mpi=pmi2; SLURM_PMIX_TIMEOUT where
  starts are only slow
 (?P<library>lib\w+\.so[\w.]*): cannot open ; Slurm's plugin for MPI (PMIx) lacks a library on this host: {library} ;
  install PMIx on all nodes (libpmix of the release that Slurm was built with), or start with srun --mpi=pmi2
