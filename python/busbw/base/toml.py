@@ -26,14 +26,14 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
     try:
         with bounded(name, len(text)):
             document: dict[str, Any] = reader.loads(text, parse_float=_finite)
-    except _NotFinite as problem:
+    except _NotFiniteError as problem:
         raise UserError(f"{name}: {problem}; give a number that is") from None
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{name} is no TOML: {problem}") from None
     return document
 
 
-class _NotFinite(ValueError):
+class _NotFiniteError(ValueError):
     """A figure that TOML allows and no file of ours does."""
 
 
@@ -41,5 +41,5 @@ def _finite(text: str) -> float:
     """Infinity, not-a-number and what is too large for a float are no figure of any file of ours."""
     value = float(text)
     if not math.isfinite(value):
-        raise _NotFinite(f"{text} is no finite number")
+        raise _NotFiniteError(f"{text} is no finite number")
     return value

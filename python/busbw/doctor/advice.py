@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor import mpich
 from busbw.doctor.areas import thrown_in
 from busbw.doctor.beside import Beside, Frame
 from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor import mpich
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.scan import Scan

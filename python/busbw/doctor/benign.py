@@ -52,6 +52,8 @@ _WORDS = (
     r"Could not load dynamic library '(?:libnvinfer|libcudnn|libcublas|libnvrtc|libcudart)",
     r"Unable to initialize backend '(?:rocm|tpu|interpreter|proxy)",
     r"Unable to register cu(?:FFT|DNN|BLAS) factory",
+    # The same cut off.
+    r"cuda_(?:fft|dnn|blas)\.cc:\d{1,5}\] Unable to \w{0,8}(?: cu\w{0,4})?$",
     r"computation_placer already registered",
     r"\[WARNING\] +\S{1,40} requires ",
     r"\|CCL_(?:WARN|INFO)\|",

@@ -33,7 +33,8 @@ _CUDA = f"""
 CUDA refused an argument (error 1): mostly memory that cannot be shared so, or libraries that do not fit; load one \
 NCCL alone, of the driver's CUDA; in containers NCCL_CUMEM_ENABLE=0 and NCCL_CUMEM_HOST_ENABLE=0; on NVSwitch \
 NCCL_NVLS_ENABLE=0 to be sure
-cudaErrorInitializationError|CUDA_ERROR_NOT_INITIALIZED|(?<!worker )initialization error(?!: \\w+ size); CUDA could not start in this process \
+cudaErrorInitializationError|CUDA_ERROR_NOT_INITIALIZED|(?<!worker )initialization error(?!: \\w+ size); CUDA could \
+not start in this process \
 (error 3): after a fork, or the driver or fabric is not ready; start processes by spawn, check nvidia-smi and \
 nvidia-fabricmanager on that host
 cudaErrorCudartUnloading|CUDA_ERROR_DEINITIALIZED|driver shutting down; the process was ending already (error 4); \
@@ -91,17 +92,23 @@ cudaErrorUnknown|CUDA_ERROR_UNKNOWN|(?:failure|error)\\W{{0,3}}999\\b|'unknown e
 (?:driver )?error: unknown error; the driver failed without a reason (error 999): a module that is not loaded, a GPU \
 lost after suspend or a fault; nvidia-smi and dmesg for Xid on that host, load nvidia_uvm (nvidia-modprobe -u), then \
 reset the GPU or reboot
-cudaErrorProfiler\\w+|profiler (?:not initialized|already st\\w+|disabled)|[Pp]rofiler.{{0,20}}disabled; only profiling \
+cudaErrorProfiler\\w+|profiler (?:not initialized|already st\\w+|disabled)|[Pp]rofiler.{{0,20}}disabled; only \
+profiling \
 failed (errors 5 to 8): two profilers at once; run one profiler alone, or none (nsys, ncu, DCGM's profiling fields)
 cudaErrorInvalid(?:Symbol|HostPointer|ChannelDescriptor|MemcpyDirection|Texture\\w*|Surface|FilterSetting|NormSetting|\
 DevicePointer|PitchValue|TextureBinding)|cudaError(?:Duplicate|Texture|MixedDevice|Synchronization|AddressOfConstant)\
 \\w+|invalid (?:device symbol|host pointer|channel descriptor|copy direction|pitch|texture|surface|device pointer)|\
-(?:texture|surface|global variable) looked up|fetch from texture|texture that is not bound|use of __syncthreads; a \
-program or extension uses the CUDA runtime wrongly, or was built against another CUDA; build the extension anew for the \
+(?:texture|surface|global variable) looked up|fetch from texture|texture that is not bound|use of \
+__syncthreads|address of \
+constant|linear filtering|normalized float|emulation mode|feature not yet implemented|pointer value too large|\
+incompatible texturing|semantically lossy|function call is not configured|texture is not bound; a \
+program or extension uses the CUDA runtime wrongly, or was built against another CUDA; build the extension anew for \
+the \
 CUDA and GPU that are there; compute-sanitizer names the call
 IncompatibleDriverContext|incompatible driver context; a library made a CUDA context that the runtime cannot share \
 (error 49); let it use the primary context (cuDevicePrimaryCtxRetain), and load the libraries in another order
-LaunchMaxDepth|SyncDepthExceeded|PendingCountExceeded|cudaLimitDev\\w+|caller's grid depth|LaunchFileScoped; kernels \
+LaunchMaxDepth|SyncDepthExceeded|PendingCountExceeded|cudaLimitDev\\w+|caller's grid depth|exceed maximum \
+depth|file[- ]scoped|LaunchFileScoped; kernels \
 start too many kernels of their own (errors 65 to 69); raise the limit by cudaDeviceSetLimit, or start fewer from \
 within a kernel
 DeviceNotLicensed|valid Grid License; the vGPU has no licence (error 102); start nvidia-gridd with the licence server \
@@ -109,7 +116,8 @@ that its host asks for
 StartupFailure|startup failure in cuda runtime; the CUDA runtime could not start (error 127); one CUDA runtime in \
 LD_LIBRARY_PATH, and memory and descriptors left (ulimit -a)
 Already(?:Mapped|Acquired)|ArrayIsMapped|NotMapped\\w*|resource (?:already (?:mapped|acquired)|not mapped)|array is \
-mapped|UnmapBufferObject|unmapping of buffer; a resource shared with graphics or another API was mapped twice or not at \
+mapped|UnmapBufferObject|unmapping of buffer; a resource shared with graphics or another API was mapped twice or not \
+at \
 all (errors 206 to 213); map it once before use, unmap it after
 InvalidGraphicsContext|OpenGL or DirectX; the process has no graphics context that CUDA can use (error 219); leave \
 interoperation with graphics out on servers
@@ -117,12 +125,16 @@ JitCompilationDisabled|JIT compilation was disabled; compiling kernels at run ti
 CUDA_DISABLE_PTX_JIT, CUDA_DISABLE_JIT and CUDA_FORCE_PTX_JIT, or use a build for this GPU
 ExecAffinity|execution affinity; MPS or the GPU cannot give the share of its processors that is asked for (error 224); \
 unset CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, or restart MPS
-UnsupportedDevSideSync|unsupported call to cudaDeviceSynchronize; a kernel waits for kernels that it started, which this \
+UnsupportedDevSideSync|unsupported call to cudaDeviceSynchronize; a kernel waits for kernels that it started, which \
+this \
 CUDA no longer has (error 225); take a newer build of that extension
 SharedObject\\w+|shared object \\w+ not found; a library of CUDA lacks a function (error 302); {_SAME}
-SetOnActiveProcess|cannot set while device is active; a setting of the device comes too late (error 708); set it before \
+SetOnActiveProcess|cannot set while device is active; a setting of the device comes too late (error 708); set it \
+before \
 the first call of CUDA in that process
-resources required to create MPS client; MPS has no room for a further client (error 808); fewer processes on that GPU, \
+resources required to (?:create|support) MPS|MaxConnections|MPS.{{0,20}}connections; MPS has no room for a further \
+client (errors 808, 809); fewer processes on that \
+GPU, \
 or end old ones (echo get_server_list | nvidia-cuda-mps-control)
 Cdp\\w+|Dynamic Parallelism; parts of the program are built for different versions of dynamic parallelism (errors 811, \
 812); build all of them with one CUDA
@@ -132,8 +144,18 @@ InvalidClusterSize|cluster misconfiguration; a kernel asks for a cluster of bloc
 912); lower or unset NCCL_CGA_CLUSTER_SIZE; no MIG slice for that kernel; a build for this GPU
 FunctionNotLoaded|function handle is not loaded; a kernel is used before it was loaded (error 913); \
 CUDA_MODULE_LOADING=EAGER, and warm the kernel up before
-InvalidResource(?:Type|Configuration); a resource of the GPU was split in a way that it does not have; leave green \
+InvalidResource(?:Type|Configuration)|one or more resources passed; a resource of the GPU was split in a way that it \
+does not have; leave green \
 contexts and shares of processors out
+UnsupportedLimit|limit is not supported on this; a limit is set that this GPU does not have (error 215); leave \
+cudaDeviceSetLimit out there
+CooperativeLaunchTooLarge|blocks in cooperative launch; a kernel that needs all its blocks at once does not fit on the \
+GPU (error 720); fewer blocks; no other process, MPS share or MIG slice on that GPU
+StreamCapture\\w+|uncaptured work; a call does not fit into the CUDA graph that is captured (errors 900 to 907); \
+capture \
+all streams that depend on each other, or none; try without graphs first
+SoftwareValidity|integrity checks failed; the driver refuses what the program loads (error 103); install driver and \
+toolkit from their maker
 TensorMemoryLeak|tensor memory not.{{0,20}}freed; a kernel for Blackwell ended without giving its tensor memory back; \
 update the library of that kernel
 CUBLAS_STATUS_LICENSE_ERROR; the library has no licence here; install the public cuBLAS of this CUDA

@@ -95,11 +95,19 @@ def _precede(findings: list[Finding]) -> bool:
     return bool(warned and lines) and min(each.line or 0 for each in warned) < min(lines)
 
 
+_OF_RUNTIMES = "container-start"
+
+
 def _told(finding: Finding) -> Finding:
     """The finding in the words of what its evidence names, or with what a code in it means."""
     told = with_particular(finding)
     if told is not finding:
-        return told
+        coded = with_code(finding)
+        how = coded.title[len(finding.title) :]
+        if finding.name != _OF_RUNTIMES or not how:
+            return told
+        # Runtimes say what they did, and the system's code how that failed: both are needed.
+        return replace(told, title=told.title + how, fix=f"{told.fix}. Also: {coded.fix.partition('. Also:')[0]}")
     return with_act(finding, with_code(finding))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _WRITER = re.compile(
-    r"\b(?:mlx[45]_(?:core|ib|en)|infiniband \w{2,20}|bnxt_(?:en|re)|irdma|efa|ionic|hfi1|ib_(?:core|cm|mad|umad|uverbs|ipoib|srp)"
+    r"\b(?:mlx[45]_(?:core|ib|en)|infiniband \w{2,20}|bnxt_(?:en|re)|irdma|efa|ionic|hfi1"
+    r"|ib_(?:core|cm|mad|umad|uverbs|ipoib|srp)"
     r"|rdma_\w{2,12}|pcieport|vfio-pci|nvme(?: nvme\d+)?|nvidia(?:-(?:nvswitch\d{0,2}|nvlink|uvm|modeset|peermem))?"
     r"|nvidia_peermem|gdrdrv|DMAR|AMD-Vi)(?: [0-9a-f:.]{7,12})?(?: \w{2,16})?(?: \([^)]{1,40}\))?: "
     r"|\bNVRM: |\b(?:EXT4-fs|XFS|BTRFS|LustreError|NFS)\b[^:\n]{0,40}: |\bEDAC \w{2,12}: "
@@ -15,16 +16,20 @@ _FAILS = re.compile(
     r"\b(?:fail\w*|error|timeout|timed out|unable|can(?:no|')t|could(?: not|n't)|not (?:ready|respond\w*|accessible"
     r"|available|enough)|fatal|abort\w*|lost|dead|hung|stuck|halt\w*|crash\w*|corrupt\w*|invalid|unexpected|overflow"
     r"|uncorrect\w*|poison\w*|reset|removed|disabl\w*|exceed\w*|exhausted|overheat\w*|no space|leak|shut(?:ting)? ?down"
-    r"|isn't ready|is full|unsupported)\b",
+    r"|isn't ready|is full|unsupported|incompatib\w*|mismatch\w*|DBE|ECC)\b",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(
-    r"\b(?:mac-?sec|ip-?sec|tunnel\w*|vxlan|geneve|encap\w*|devlink|e-?switch|fdb|flow|ft|meter|stats|lag|pending image|ttc"
-    r"|chains?|vlan|vport|representor|\brep\b|ets|htb|mqprio|dcb\w*|ptp|pps|tls|xdp|xsk|trace[r]?\w*|fwtracer|hwmon|thermal zone"
-    r"|debugfs|sysfs|counter|sample\w*|acl|bridge|bond\w* netdev|macvlan|qos|rate limit|vdpa|sf \w+|sub-?function"
-    r"|display\w*|disp\w{0,20}|hdmi|audio|edid|backlight|vblank|nvenc|nvdec|console|gsync|dp_?\w*aux|i2c|license|procfs"
+    r"\b(?:mac-?sec|ip-?sec|tunnel\w*|vxlan|geneve|encap\w*|devlink"
+    r"|e-?switch|fdb|flow|ft|meter|stats|lag|pending image|ttc"
+    r"|chains?|vlan|vport|representor|\brep\b|ets|htb|mqprio|dcb\w*|ptp|pps|tls|xdp|xsk|trace[r]?\w*|fwtracer|hwmon"
+    r"|thermal zone|debugfs|sysfs|counter|sample\w*|acl|bridge|bond\w* netdev|macvlan"
+    r"|qos|rate limit|vdpa|sf \w+|sub-?function"
+    r"|display\w*|disp\w{0,20}|hdmi|audio|edid|backlight|vblank|nvenc|nvdec|console|gsync"
+    r"|dp_?\w*aux|i2c|license|procfs"
     r"|gc6|gcoff|vga|fbcon|smbios|quota|mount option|deprecated)\b"
-    r"|\bclean mount|deprecat|already|ignor\w+|recovered|falling back|module verification|out-of-tree|tainting"
+    r"|\bclean mount|deprecat|already|ignor\w+|recovered|single[- ]bit|\bcorrected|falling back"
+    r"|module verification|out-of-tree|tainting"
     r"|\btaint\b|is expected|harmless|optional|\bwill retry\b",
     re.IGNORECASE,
 )

@@ -79,25 +79,32 @@ complete a TCP connection|lost communication|does not know ; mpirun and its daem
  each other, or a daemon ended ;
  open all ports between the hosts and name the network: --mca oob_tcp_if_include eth0 (PRTE: --prtemca
  prte_if_include eth0); look on the named host for why its daemon ended (memory, node)
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:working directory|wdir|chdir) ; a host does not have the folder in which the job shall start ;
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:working directory|wdir|chdir) ; a host does not have the folder in
+ which the job shall start ;
  mount it on all hosts, or mpiexec -wdir with a folder that all have
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:executable|execvp|exec of|No such file) ; a host does not have the program at that path ;
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:executable|execvp|exec of|No such file) ; a host does not have the
+ program at that path ;
  build or mount the program at the same path on all hosts, or give its full path
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:\bssh|\brsh|launcher|bootstrap|RMK|node list|nodefile|no nodes|tm_|\bLL\b|pbs) ; MPICH's
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:\bssh|\brsh|launcher|bootstrap|RMK|node list|nodefile|no
+ nodes|tm_|\bLL\b|pbs) ; MPICH's
  launcher cannot start its helpers on the hosts: the scheduler's list of nodes, or ssh ;
  ssh HOST true without a password; mpiexec -launcher ssh -f HOSTFILE (HYDRA_LAUNCHER, HYDRA_RMK); inside Slurm srun
  --mpi=pmi2
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:bind|topology|hwloc|cpuset|map) ; MPICH's launcher cannot bind processes as asked ;
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:bind|topology|hwloc|cpuset|map) ; MPICH's launcher cannot bind
+ processes as asked ;
  leave -bind-to and -map-by out, or name what that host has (lstopo); hwloc sees the cores of the container alone
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:token|argument|option|setting|unrecognized|parse|duplicate|field|environment) ;
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\):
+ .{0,160}(?:token|argument|option|setting|unrecognized|parse|duplicate|field|environment) ;
  MPICH's launcher refuses an option or setting ;
  correct the option that is named (mpiexec -help of this MPICH); options of Open MPI do not work here: another mpirun
  may stand first in PATH
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:write|read|sock|closed|connect|poll|fd\b|proxy|HUP|event|assert|signal) ; the launcher lost
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\):
+ .{0,160}(?:write|read|sock|closed|connect|poll|fd\b|proxy|HUP|event|assert|signal) ; the launcher lost
  one of its helpers on a host: a rank or the host ended, or the connection was cut ;
  look for the first error of that host's ranks (exit code, out of memory, dmesg); mpiexec -iface names the network
  that hosts share; ports open between them
-(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:kvs|\bPMI\w*|spawn) ; the processes and MPICH's launcher do not speak one PMI ;
+(?:mpiexec|proxy:[\d:]+)@[^)]{1,200}\): .{0,160}(?:kvs|\bPMI\w*|spawn) ; the processes and MPICH's launcher do not
+ speak one PMI ;
  start with the mpiexec of the MPI that the program was built with (which mpiexec; ldd PROGRAM | grep mpi), or srun
  --mpi=pmi2
 hostfile ; the hostfile is missing or cannot be read ;
@@ -134,7 +141,8 @@ newuidmap|sub[ug]id ; this user may not make namespaces: no ids are set aside fo
  add the user to /etc/subuid and /etc/subgid on that node and install uidmap
 \.sqsh|acquire rootfs ; the container's image file is not there or cannot be unpacked ;
  correct the path of --container-image, import it again (enroot import), free the folder of ENROOT_DATA_PATH
-error mounting|mount (?:destination|source|target|point)|mountpoint|to rootfs|bind mount|not a directory ; a mount of the
+error mounting|mount (?:destination|source|target|point)|mountpoint|to rootfs|bind mount|not a directory ; a mount of
+ the
  container cannot be made: the path is not on that host, or file and folder are mixed ;
  ls the source on that node, create or export it there (a parallel file system may not be mounted), file to file and
  folder to folder
@@ -158,13 +166,16 @@ FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
  see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
 """,
     "kubernetes-event": r"""
-\.go:\d+\] .{0,120}(?:ClusterPolicy|GPUCluster|NVIDIADriver|operand|DaemonSet|validation pod|node ?selector|CRDs?\b|OS version) ;
+\.go:\d+\] .{0,120}(?:ClusterPolicy|GPUCluster|NVIDIADriver|operand|DaemonSet|validation pod|node ?selector|CRDs?\b|OS
+ version) ;
  the GPU operator cannot put its parts on a node ;
- kubectl get clusterpolicy,pods -n gpu-operator and the logs of the pod that is not ready; one ClusterPolicy, CRDs of the
+ kubectl get clusterpolicy,pods -n gpu-operator and the logs of the pod that is not ready; one ClusterPolicy, CRDs of
+ the
  operator's release (helm upgrade), labels of node-feature-discovery on the node
 \.go:\d+\] .{0,120}(?:\bMIG\b|\bmig\b) ; MIG of that node is not as the plugin expects ;
  nvidia-smi mig -lgi; one strategy (mig.strategy) that fits; label nvidia.com/mig.config, end GPU pods before it changes
-\.go:\d+\] .{0,120}(?:NVML|nvml|health ?check|XID|not enough available devices|allocat) ; the device plugin cannot use or
+\.go:\d+\] .{0,120}(?:NVML|nvml|health ?check|XID|not enough available devices|allocat) ; the device plugin cannot use
+ or
  give GPUs of that node ;
  nvidia-smi on the node and in the plugin's pod (runtime class nvidia), dmesg for Xid; restart the plugin after the
  driver; ask for as many GPUs as are free
@@ -215,14 +226,16 @@ Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
  TORCH_COMPILE_DISABLE=1 or --enforce-eager
 """,
     "pmi": r"""
-PMIX_ERR\w* in file|PMIX ERROR: ; MPI's helper for its processes (PMIx) failed in one of them: a folder or file of its own,
+PMIX_ERR\w* in file|PMIX ERROR: ; MPI's helper for its processes (PMIx) failed in one of them: a folder or file of its
+ own,
  or another PMIx than the launcher's ;
- space and rights in TMPDIR on that host, and no rest of older jobs there (rm -rf /tmp/prte.* /tmp/ompi.*); PMIX_MCA_gds=hash;
+ space and rights in TMPDIR on that host, and no rest of older jobs there (rm -rf /tmp/prte.* /tmp/ompi.*);
+ PMIX_MCA_gds=hash;
  one PMIx for launcher and program (in containers too)
 collective timeout|COLL_FENCE|pmixp_coll|_errhandler|reset_if_to ; Slurm's daemons of some hosts did not answer in the
  exchange by which MPI's processes find each other (PMIx) ;
- look for hosts of the job whose tasks did not start or ended (sacct, slurmd's log, dmesg there); let slurmstepd reach
- slurmstepd on all ports (firewall); SLURM_PMIX_DIRECT_CONN=false or srun --mpi=pmi2 to tell; SLURM_PMIX_TIMEOUT where
+ look for hosts of the job whose tasks did not start or ended (sacct, slurmd's log, dmesg there). Let slurmstepd reach
+ slurmstepd on all ports (firewall). To tell: SLURM_PMIX_DIRECT_CONN=false or srun --mpi=pmi2; SLURM_PMIX_TIMEOUT where
  starts are only slow
 (?P<library>lib\w+\.so[\w.]*): cannot open ; Slurm's plugin for MPI (PMIx) lacks a library on this host: {library} ;
  install PMIx on all nodes (libpmix of the release that Slurm was built with), or start with srun --mpi=pmi2

@@ -88,7 +88,8 @@ DIMM|memory (?:read|scrubbing) error|\bUE\b|\bCE\b memory ; a memory module of t
 that EDAC or the BMC names; drain the host until then
 (?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:enable hca|hca (?:cap|default)|init\w*|probe|boot|load\w*|\
 register (?:device|with)|(?:start|open)(?:ed)? port|alloc\w* (?:irq|IRQ)|request irq|MSI-X|vectors|BAR|bar \d|\
-selected_regions|pci_enable) ; the NIC's driver could not start that card or port ; power the host off and on, firmware \
+selected_regions|pci_enable) ; the NIC's driver could not start that card or port ; power the host off and on, \
+firmware \
 and driver of one release (mlxfwmanager, ofed_info), lspci -vv for its link and BARs; replace the NIC where it stays so
 (?:mlx5_|infiniband|bnxt_|efa|irdma).{0,80}(?:pages|page[ _]request|reclaim\w*) ; the NIC's firmware holds memory of \
 the host that its driver cannot give or take back ; update firmware and driver, reload the driver after all jobs ended \
@@ -99,36 +100,46 @@ and counters (ibstat, rdma link, ethtool -S), at the other end's NIC, then firmw
 (?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:).{0,80}(?:alloc\w*|creat\w*|register|regist\w*|map\b|\bMR\b|mkey|umem|\
 page fault|ODP|\bMW\b|buffer|\bah\b) ; the NIC's driver could not make or register what a job asked for ; ulimit -l \
 unlimited, free memory of the host, fewer connections or processes for each NIC; firmware and driver of one release
-(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:|\bib\d{1,3}:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\bSM\b|lid|pkey|cm\b) ; \
+(?:mlx5_|infiniband|bnxt_|efa|irdma|ib_\w+:|\bib\d{1,3}:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\bSM\b|lid|p\
+key|cm\b) ; \
 the NIC's driver could not set up addresses or the agents that connections need ; ibstat and show_gids on that host; \
 the subnet manager (sminfo) or the port's IP address for RoCE; reload the driver
 AMD-Vi|DMAR|IOTLB|IO_PAGE_FAULT ; the IOMMU stops transfers of a device, or hangs ; boot with iommu=pt (or \
 intel_iommu=off, amd_iommu=off), update BIOS and firmware of that device
 (?:EXT4-fs|XFS|BTRFS|nvme).{0,160} ; a disk or its file system failed on that host ; dmesg before it, smartctl -a and \
 nvme smart-log; unmount and fsck (xfs_repair), replace the disk; write elsewhere meanwhile
-NVRM: .{0,90}\b(?:k?nvlink|kernel_nvlink|kern_nvlink)\w* ; NVLinks of a GPU could not be set up ; power the host off \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b(?:k?nvlink|kernel_nvlink|kern_nvlink)\w* ; NVLinks of a GPU \
+could not be set up ; power the host off \
 and on, restart nvidia-fabricmanager of exactly the driver's version; nvidia-smi nvlink -s; reseat or replace the tray
-NVRM: .{0,90}\b_?(?:kgsp|kernel_gsp|gsp)\w* ; the GPU's system processor (GSP) did not start or does not answer ; \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b_?(?:kgsp|kernel_gsp|gsp)\w* ; the GPU's system processor (GSP) \
+did not start or does not answer ; \
 power the host off and on, driver and its firmware (/lib/firmware/nvidia) of one release; replace the GPU where it \
 stays so
-NVRM: .{0,90}\b(?:kfsp|kern_fsp|spdm|conf_?compute|ccsl|libspdm|LKCA)\w* ; the GPU's secure start or confidential \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b(?:kfsp|kern_fsp|FSP|SPDM|spdm|conf_?compute|ccsl|libspdm|LKCA)\w*\
+ ; the GPU's secure start or confidential \
 computing failed ; power the host off and on, VBIOS and driver of one release, the kernel's crypto modules loaded \
 (ecdsa_generic, ecdh); nvidia-smi conf-compute -f
-NVRM: .{0,90}\b(?:mem_?(?:ory)?_?(?:multicast_)?fabric|fabric_?vas|imex|gpu_?fabric)\w* ; memory over NVLink's fabric \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b(?:mem_?(?:ory)?_?(?:multicast_)?fabric|fabric_?vas|imex|gpu_?fabr\
+ic)\w* ; memory over NVLink's fabric \
 (multicast, IMEX) could not be made ; nvidia-fabricmanager and nvidia-imex must run, of the driver's version; \
 nvidia-smi -q: Fabric State Completed; NCCL_NVLS_ENABLE=0 and NCCL_MNNVL_ENABLE=0 until then
-NVRM: .{0,90}\b(?:kbif|kern_?bif|kernel_bif|kbus|kern_?bus|kern_?pcie|cl_?pcie|osPci|PCIe?)\w* ; the driver cannot use \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b(?:kbif|kern_?bif|kernel_bif|kbus|kern_?bus|kern_?pcie|cl_?pcie|os\
+Pci|PCIe?)\w* ; the driver cannot use \
 the GPU's PCIe link or windows (BAR) ; reseat the GPU, Above 4G Decoding in the BIOS, pci=realloc; in VMs a larger \
 MMIO window; AER errors in dmesg
-NVRM: .{0,90}\b(?:k?gmmu|kern_?gmmu|memmgr|mem_?mgr|mem_?desc|pma|phys_?mem|vaspace|gvas|gpu_?vaspace|heap)\w* ; the \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b(?:k?gmmu|kern_?gmmu|memmgr|mem_?mgr|mem_?desc|pma|phys_?mem|vaspa\
+ce|gvas|gpu_?vaspace|heap)\w* ; the \
 driver could not give or map GPU memory ; end other processes of that GPU (nvidia-smi, fuser -v /dev/nvidia*), then \
 nvidia-smi -r; update the driver
-NVRM: .{0,90}\bvgpu|vmioplugin|hypervisor ; a vGPU could not be given or used ; guest and host driver of one \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}(?:\bvgpu|\bvGPU|vmioplugin|[Hh]ypervisor|[Gg]uest driver) ; a vGPU \
+could not be given or used ; guest and host driver of one \
 branch, the \
 licence, and nvidia-smi vgpu on the host
-NVRM: .{0,90}(?:\bPM\b|suspend|resume|power ?gat|\bD3) ; the GPU did not come back from a state of low power ; switch \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}(?:\bPM\b|suspend|resume|power ?gat|\bD3) ; the GPU did not come \
+back from a state of low power ; switch \
 power saving off: nvidia-persistenced, NVreg_DynamicPowerManagement=0x00; reboot
-NVRM: .{0,90}(?:conflicting kernel module|open of non-existent|None of the NVIDIA devices) ; no GPU was started: \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}(?:conflicting kernel module|open of non-existent|None of the \
+NVIDIA devices) ; no GPU was started: \
 another \
 module holds it, or it is not there ; lspci -k: which driver holds the GPU (nouveau, vfio-pci); unload that, then \
 modprobe nvidia; container and job must ask for GPUs that exist
@@ -138,20 +149,27 @@ blocked for more than|hung_task|\bnfs\d?_\w+|rpc_wait_bit ; a task of the job wa
 another file \
 system, a driver or a disk, as its stack names ; mend what its stack names: nfs_ is NFS, ll_ and ptlrpc are Lustre, \
 nvidia and uvm the GPU's driver, mlx5 the NIC; reboot where it stays so
-NVRM: .{0,160}\b(?:[Ll]ink \d|NVLink|links? |minion|MINION|ALI|[Tt]raining) ; NVLinks of a GPU could not be set up or \
-trained ; nvidia-smi nvlink -s and -e; power the host off and on, nvidia-fabricmanager of exactly the driver's version; \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,160}\b(?:[Ll]ink \d|NVLink|links? |minion|MINION|ALI|[Tt]raining) ; \
+NVLinks of a GPU could not be set up or \
+trained ; nvidia-smi nvlink -s and -e; power the host off and on, nvidia-fabricmanager of exactly the driver's \
+version; \
 reseat or replace GPU, baseboard or tray
-NVRM: .{0,160}\b(?:RPC|[Ff]irmware|ucode|PMU|SEC2|falcon|bootstrap|VBIOS|vbios|InfoROM) ; the GPU's firmware or its \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,160}\b(?:RPC|[Ff]irmware|ucode|PMU|SEC2|falcon|bootstrap|VBIOS|vbios|In\
+foROM) ; the GPU's firmware or its \
 processors do not answer or cannot be loaded ; power the host off and on; driver and its firmware \
 (/lib/firmware/nvidia) of one release; VBIOS of the maker; replace the GPU where it stays so
-NVRM: .{0,160}\b(?:[Pp]ower|thermal|temperature|clocks?) ; the GPU's power or clocks could not be set ; power cables \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,160}\b(?:[Pp]ower|thermal|temperature|clocks?) ; the GPU's power or \
+clocks could not be set ; power cables \
 and supplies of that host, cooling; nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE
-NVRM: .{0,160}\b(?:MIG|partition|instance) ; MIG could not be changed or used ; end all clients of that GPU, nvidia-smi \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,160}\b(?:MIG|partition|instance) ; MIG could not be changed or used ; \
+end all clients of that GPU, nvidia-smi \
 -mig 0 or 1 and reset it; nvidia-smi mig -lgi shows what there is
-NVRM: .{0,160}\b(?:[Mm]emory|[Pp]age|[Ff]ault|mapping|PTE|[Hh]eap|alloc\w*|BAR\d?) ; the driver could not give or map \
+NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,160}\b(?:[Mm]emory|[Pp]age|[Ff]ault|mapping|PTE|[Hh]eap|alloc\w*|BAR\d?\
+) ; the driver could not give or map \
 memory of that GPU ; end other processes of that GPU (fuser -v /dev/nvidia*), nvidia-smi -r; free host memory; Xids \
 near it; update the driver
-~NVRM: ; the GPU's driver met an error of its own: mostly the sequel of a GPU that does not answer ; look for Xids and \
+~NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]|The NVIDIA|This can|Try ) ; the GPU's driver met an error of its own: \
+mostly the sequel of a GPU that does not answer ; look for Xids and \
 PCIe errors of that GPU near it; nvidia-smi -r or reboot, driver and firmware of one release; nvidia-bug-report.sh for \
 the maker
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \

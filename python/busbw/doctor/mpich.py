@@ -15,15 +15,19 @@ NAME = "mpi-error"
 MAX_SAID = 160
 DEEPEST = 16
 """Lines of an error stack."""
-_FRAME = re.compile(r"^\W{0,6}(?:\[[^\]\n]{1,40}\] ?)?[A-Za-z_]\w{2,80}\(\d{1,6}\)\.*: ?(?P<said>.{0,400})$", re.MULTILINE)
-_CALL = re.compile(r"^(?:P?MPI\w*|internal_\w+|PMPI\w*)\(.*\) failed\W*$|^failure occurred while\b|^\(unknown\)|^fail failed$")
+_FRAME = re.compile(
+    r"^\W{0,6}(?:\[[^\]\n]{1,40}\] ?)?[A-Za-z_]\w{2,80}\(\d{1,6}\)\.*: ?(?P<said>.{0,400})$", re.MULTILINE
+)
+_CALL = re.compile(
+    r"^(?:P?MPI\w*|internal_\w+|PMPI\w*)\(.*\) failed\W*$|^failure occurred while\b|^\(unknown\)|^fail failed$"
+)
 _ROWS = r"""
 truncated|sizes? (?:do|does) not match|mismatch|did(?:n't| not) match|collective.{0,40}(?:differ|order) ; ranks do not \
 agree on a message: its size, its type or the call differs ; the same call, count and type on all ranks of the \
 communicator, in the same order; a receive at least as large as what is sent
 more than once|MPI_Finalize|after (?:MPI_)?finaliz|before MPI_|not (?:been )?initialized|already (?:been \
-)?(?:initialized|freed|finalized) ; MPI was started or ended more than once, or used outside of that ; one MPI_Init and \
-one MPI_Finalize in each process (mpi4py does both by itself: mpi4py.rc), none in libraries; no call of MPI after it
+)?(?:initialized|freed|finalized) ; MPI was started or ended more than once, or used outside of that ; one MPI_Init \
+and one MPI_Finalize in each process (mpi4py does both by itself: mpi4py.rc), none in libraries; no call of MPI after it
 business card|host/port description|port name|lpid|nodemap|\bPMI\w*|\bKVS|kvs|barrier_in|spawn ; the processes could \
 not tell each other where they are (PMI) ; start with the mpiexec of this MPI, or srun --mpi=pmi2 or pmix as this MPI \
 was built; one MPI on all hosts; host names that resolve on all of them

@@ -14,7 +14,7 @@ btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other host
     "gdr-unavailable": r"""
 peer_?mem\b.{0,60}(?:disagrees|Unknown symbol|Invalid argument)|insert '?nvidia.peer_?mem ; nvidia_peermem was built
  against other RDMA modules than those that are loaded, so that it cannot be loaded ;
- install OFED (DOCA) first and the NVIDIA driver after it, or rebuild by dkms for the modules that run; or use the open
+ install OFED (DOCA) first and the NVIDIA driver after it, or rebuild by dkms for the modules that run. Or use the open
  kernel modules with DMA-BUF (kernel 5.12 and newer) and leave nvidia_peermem out
 """,
     "tcpx-error": r"""

@@ -5,23 +5,27 @@ from __future__ import annotations
 from busbw.doctor.families import Family, read
 
 _ROWS = r"""
-collective instance \d+|Inconsistent (?:values|shapes?) .{0,60}collective ; ranks pass tensors of different shape or type \
+[Cc]ollective instance \d+|Inconsistent (?:values|shapes?) .{0,60}collective ; ranks pass tensors of different shape \
+or type \
 to one collective ; give all workers the same batch and shapes (drop_remainder=True), the same model and program, and \
 the same order of collectives; then restart all of them
-(?:mpi|MPI|world)[ _]?size.{0,60}(?:does not match|doesn't match|!=|is expected to be|mismatch)|engine world size ; the \
+(?:mpi|MPI|world)[ _]?size.{0,60}(?:does not match|doesn't match|!=|is expected to be|mismatch)|engine world size ; \
+the \
 number of processes is not what the model was built for ; mpirun -n as many as tensor times pipeline parallel size \
 (tp_size * pp_size), one GPU each; or build it for that number
-(?:engine|plan).{0,60}(?:built|generated|compiled|serialized|different)|Deserialization failed|[Vv]ersion tag does not \
-match ; the TensorRT engine was built for another GPU or version ; build it anew (trtllm-build) with the TensorRT that \
+[Ee]ngine\b.{0,40}(?:built|generated|compiled|serialized|different) (?:for|with|on|version|GPU|device)|Deserialization \
+failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another GPU or version ; build it anew \
+(trtllm-build) with the TensorRT that \
 loads it, on the kind of GPU that runs it
 heartbeat RPC failed|DEADLINE_EXCEEDED ; a call to another process got no answer in its time ; see that the \
 coordinator (process 0) and its host still run and that its port is open to all hosts; its own log says why it ended
 synchronize device activity|synchronize on CUDA context|synchronize GPU before ; work on that GPU had failed before ; \
 look for the first error of that rank and for Xids of its GPU in dmesg; restart all processes
-acquire GIL|GIL induced|[Hh]eartbeat monitor timed out|due to ProcessGroupNCCL watchdog hang ; PyTorch's watchdog thread \
+acquire GIL|GIL induced|[Hh]eartbeat monitor timed out|due to ProcessGroupNCCL watchdog hang ; PyTorch's watchdog \
+thread \
 itself stood still: something holds Python's lock (GIL) or a call of CUDA or NCCL never returned ; py-spy dump --native \
---pid PID on that rank shows who holds the GIL (finalizers, extensions, data loaders) or which call hangs; dmesg for \
-Xid there; TORCH_NCCL_ENABLE_MONITORING=0 or a longer TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to look at it alive
+--pid PID on that rank shows who holds the GIL (finalizers, extensions, data loaders) or which call hangs. Look at \
+dmesg for Xid there; TORCH_NCCL_ENABLE_MONITORING=0 or a longer TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to look at it alive
 mixed torch\.Tensor and DTensor ; plain tensors meet sharded ones (DTensor) in one operation ; shard or convert all \
 of them: fully_shard() or parallelize_module() on the module that owns the parameter, distribute_tensor() or \
 full_tensor() for the rest; call the module and not its weights
@@ -140,7 +144,8 @@ ONDecodeError|validation errors? for|TOMLDecodeError|InterpolationKeyError ; a c
 program reads ; correct the key or value that is named; compare with the version's own example
 \.triton/cache|TRITON_CACHE|torchinductor_\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
 other ; a cache of its own for each host on a local disk: TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR under /tmp
-is stale\b.{0,80}incarnation|with a different incarnation|is already connected|ALREADY_EXISTS ; a process came back, or two have the same number, \
+is stale\b.{0,80}incarnation|with a different incarnation|is already connected|ALREADY_EXISTS ; a process came back, \
+or two have the same number, \
 while the others still run ; restart all processes together, give each its own process_id (and one coordinator per \
 job)
 [Pp]reempt ; the host or worker was taken away ; look at the events of the scheduler or cloud for that worker; start \

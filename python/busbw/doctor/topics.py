@@ -80,7 +80,8 @@ _TOPICS = tuple(
         (r"\bosm_\w+|\bopensm\b|\bSubn(?:Get|Set)\b", "ib-port-down"),
         (r"peer_?mem\b|gpu ?direct|\bdma-?buf", "gdr-unavailable"),
         (
-            r"mlx5|infiniband|\bib\d{1,3}: |\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
+            r"mlx5|infiniband|\bib\d{1,3}: |\bibv_|\brdma|rdma\b|registerrdma|uverbs|\bQP\b|\bGID\b|\broce\b"
+            r"|\bhca\b|\bU?MADs?\b|\bCQE?\b|\bSRQ\b|\bMR\b"
             r"|mcast group|run_iter|IB (?:device|connection)",
             "ibv-call-failed",
         ),
@@ -93,7 +94,7 @@ _TOPICS = tuple(
         (r"no space left|quota|disk full", "disk-full"),
         (
             r"\bnvme|\bblk_|\bsd[a-z]\b.{0,20}sector|lustre|\bnfs\b|\bgpfs\b|ext4|\bxfs\b|\bceph\b|stale file"
-            r"|input/output|read-only file|checkpoint file|file (?:write|read) failed",
+            r"|input/output|read-only file|checkpoint file|file (?:write|read) failed|_file_(?:system|block_cache)\.cc",
             "file-system",
         ),
         (
@@ -124,7 +125,6 @@ _TOPICS = tuple(
         (r"no route to host|network is unreachable", "no-route"),
         (r"nccl", "nccl-error"),
         (r"\bcuda\w*|\bcu(?:Mem|Ctx|Init|Stream|Event|Device|Launch)\w+", "cuda-call-failed"),
-        (r"\bgcs_file_system|s3_file_system|hadoop_file_system|ram_file_block_cache", "file-system"),
         (r"\braylet\b|\bray\.|\bgcs_", "ray-error"),
         (r"\bxla\b|pjrt|coordination.service|\bjax\b", "xla-error"),
         (r"connection (?:reset|closed|aborted|lost)|broken pipe|peer (?:closed|gone)", "remote-error"),

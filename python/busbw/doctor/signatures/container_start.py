@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from busbw.base.secrets import shortened
 from busbw.doctor.signature import Signature, Stage
 
-
 _WRAPPERS = re.compile(
     r"^(?:.{0,120}(?:failed to create (?:task for container|shim task)|OCI runtime \w+ failed|runc \w+ failed"
     r"|unable to start container process|error during container init|rpc error: code = \w+ desc =): ?)+",

@@ -16,7 +16,8 @@ SIGNATURE = Signature(
     stage=Stage.EFFECT,
     title="a rank's program ended: whoever watches it says so, the reason is in that rank's log",
     patterns=(
-        r"\.service: (?:Start request repeated too quickly|Main process exited, code=exited, status=(?P<code>[1-9]\d{0,2})/)",
+        r"\.service: (?:Start request repeated too quickly"
+        r"|Main process exited, code=exited, status=(?P<code>[1-9]\d{0,2})/)",
         r"failed \(exitcode: (?P<code>[1-9]\d{0,2})\) local_rank: \d",
         r"^\W{0,4}exitcode *: (?P<code>[1-9]\d{0,2}) \(pid: \d",
         r"(?:exits|exited) with return code = (?P<code>[1-9]\d{0,2})\b",
