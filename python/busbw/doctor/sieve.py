@@ -78,10 +78,10 @@ def is_json_log(start: bytes) -> bool:
     return b'"schema"' not in start[:200] and _JSON_LOG.match(start) is not None
 
 
-def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def numbered(lines: Iterable[bytes], weary: Weary | None = None) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers; of a log of JSON objects what each says, which may be several lines.
 
-    Lines of a plain log pass without a step of Python for each.
+    Lines of a plain log pass without a step of Python for each. Objects are not taken apart in vain once `weary` is.
     """
     counted = enumerate(lines, 1)
     begun = list[tuple[int, bytes]]()
@@ -89,12 +89,15 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         begun.append((number, raw))
         if raw or number >= _MOST_EMPTY:
             every = chain(begun, counted)
-            return _objects(every) if is_json_log(raw) else every
+            return _objects(every, weary) if is_json_log(raw) else every
     return iter(begun)
 
 
-def _objects(counted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _objects(counted: Iterator[tuple[int, bytes]], weary: Weary | None) -> Iterator[tuple[int, bytes]]:
     for number, raw in counted:
+        if weary is not None and weary.is_tired:
+            yield from _objects(weary.few(chain([(number, raw)], counted)), None)
+            return
         if not raw.startswith(b"{"):
             yield number, raw
             continue
