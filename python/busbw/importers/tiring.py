@@ -14,7 +14,7 @@ ALLOWED_PER_MIB = 150_000
 """More for each MiB beyond FREE_BYTES."""
 FOR_HEADS = 350_000
 """Work on lines that may be heads of tables, once all else is spent; then nothing more is looked at."""
-CHEAP, DEAR = 12, 15
+CHEAP, DEAR = 12, 30
 PER_LINE_FOLLOWING = 3
 PER_PROBLEM = 150
 """A line that looked like a result and is none costs more than one that never did."""
