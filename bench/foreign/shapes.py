@@ -19,7 +19,7 @@ Lines = Callable[[random.Random], str]
 
 @lru_cache(maxsize=1)
 def _vocabulary() -> list[str]:
-    r = random.Random("words that nobody wrote")  # noqa: S311 - shapes, and no secrets
+    r = random.Random("words that nobody wrote")
     return ["".join(r.choices(LETTERS, k=r.randint(2, 10))) for _ in range(100_000)]
 
 

@@ -62,7 +62,9 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     sieve = Sieve(scanning)
     packed = file.text is None and is_packed(file.path)
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
-        log = read_numbered(sieve.passed(_restored(file) or numbered(lines_in(stream, sieve.weary.read))), file.path)
+        log = read_numbered(
+            sieve.passed(_restored(file) or numbered(lines_in(stream, sieve.weary.read), sieve.weary)), file.path
+        )
         cut = file.cut or was_cut(stream)
     scanned = scanning.finished(sieve.lines)
     return log, replace(scanned, cut=True) if cut else scanned

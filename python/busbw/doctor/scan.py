@@ -158,8 +158,11 @@ class Scanning:
             *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over
         )
 
-    def look(self, raw: str, number: int) -> bool:
-        """Look at a line. True: no line that is equal but for digits can say anything that is not known now."""
+    def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
+        """Look at a line. True: no line that is equal but for digits can say anything that is not known now.
+
+        `shape` is what the line has in common with those like it; None: all but its digits.
+        """
         kinds = self.kinds
         at = raw.find("NCCL INFO ")
         if at >= 0:
@@ -180,7 +183,7 @@ class Scanning:
             self._last_error(said, line, number)
         if "#" in line or kinds["headers"]:
             count_table(line, kinds)
-        key = line.encode("utf-8", "replace").translate(None, DIGITS)
+        key = line.encode("utf-8", "replace").translate(None, DIGITS) if shape is None else shape
         known = self.shapes.get(key)
         source = self._is_source(line, number)
         self.following.go_on(line)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from busbw.doctor.calls import Watching
 from busbw.doctor.scan import DIGITS, Scanning
+from busbw.doctor.scan import MAX_LINE as LOOKED_AT
 from busbw.doctor.weary import Weary
 from busbw.machine.nccl.log import is_inert
 
@@ -23,6 +24,9 @@ _CALL, _VIA, _CHANNEL = b" opCount ", b" via ", b"NCCL INFO Channel "
 """In each line about one call of a collective (NCCL_DEBUG_SUBSYS=COLL), of which the last are read; in connections."""
 
 _ADDRESS = re.compile(rb"\b0x[0-9a-f]{6,16}\b")
+
+_ID = re.compile(rb"(?<![0-9A-Za-z])(?=[a-f]{0,63}[0-9])[0-9a-f]{8,64}(?![0-9A-Za-z])")
+"""Of requests, commits, containers: two lines that differ by these alone say the same."""
 
 
 def lines_in(stream: BinaryIO, read: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
@@ -74,10 +78,10 @@ def is_json_log(start: bytes) -> bool:
     return b'"schema"' not in start[:200] and _JSON_LOG.match(start) is not None
 
 
-def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def numbered(lines: Iterable[bytes], weary: Weary | None = None) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers; of a log of JSON objects what each says, which may be several lines.
 
-    Lines of a plain log pass without a step of Python for each.
+    Lines of a plain log pass without a step of Python for each. Objects are not taken apart in vain once `weary` is.
     """
     counted = enumerate(lines, 1)
     begun = list[tuple[int, bytes]]()
@@ -85,12 +89,15 @@ def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         begun.append((number, raw))
         if raw or number >= _MOST_EMPTY:
             every = chain(begun, counted)
-            return _objects(every) if is_json_log(raw) else every
+            return _objects(every, weary) if is_json_log(raw) else every
     return iter(begun)
 
 
-def _objects(counted: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _objects(counted: Iterator[tuple[int, bytes]], weary: Weary | None) -> Iterator[tuple[int, bytes]]:
     for number, raw in counted:
+        if weary is not None and weary.is_tired:
+            yield from _objects(weary.few(chain([(number, raw)], counted)), None)
+            return
         if not raw.startswith(b"{"):
             yield number, raw
             continue
@@ -206,7 +213,9 @@ class Sieve:
         scanning.kinds["nccl"] += self._repeated
         scanning.calls, scanning.passed_over = self._watching.ended(), self.weary.said
 
-    def _of(self, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
+    def _of(  # noqa: PLR0912 - a call for each of millions of lines would cost more than all looks together
+        self, lines: Iterator[tuple[int, bytes]]
+    ) -> Iterator[tuple[int, str]]:
         """The same for a part of the lines; up to where the log has cost what it may, while it is whole."""
         scanning, dull, seen, weary = self.scanning, self._dull, self._seen, self.weary
         recent = self._watching.recent
@@ -231,6 +240,9 @@ class Sieve:
             plain = _ADDRESS.sub(b"0x", raw) if b" 0x" in raw or b"=0x" in raw else raw
             shape = plain.translate(None, DIGITS)
             state = dull.get(shape)
+            if state is None and len(plain := _ID.sub(b"", plain)) < len(raw):
+                shape = plain.translate(None, DIGITS)
+                state = dull.get(shape)
             if state is not None and not scanning.ignored:
                 if state == _ALIVE:
                     scanning.alive = number
@@ -252,8 +264,9 @@ class Sieve:
         scanning, dull = self.scanning, self._dull
         line = raw.decode("utf-8", "replace")
         before, tried = scanning.alive, scanning.tried
-        silent = scanning.look(line, number)
-        passed_on = b"NCCL " in raw or line.lstrip().startswith("#")
+        is_of_nccl = b"NCCL " in raw
+        silent = scanning.look(line, number, None if is_of_nccl or len(raw) > LOOKED_AT else shape)
+        passed_on = is_of_nccl or line.lstrip().startswith("#")
         self.weary.spend(len(raw), scanning.tried - tried, passed_on=passed_on)
         if passed_on:
             if silent and len(dull) < MAX_DULL and _is_repetition(line):

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 
 MIB = 1 << 20
 FREE_BYTES = 16 * MIB
-ALLOWED = 1_200_000
+ALLOWED = 1_000_000
 """Work on lines that are new by more than their digits, about a microsecond each."""
 ALLOWED_PER_MIB = 150_000
 """More for each MiB beyond FREE_BYTES."""
-FOR_WORDS = 400_000
+FOR_WORDS = 350_000
 """Work on lines with words of a fault, once all else is spent."""
 TAIL = 2_000
 """The last lines of a log, which are looked at in full whatever was spent: it ends in what ended the job."""

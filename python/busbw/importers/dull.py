@@ -12,6 +12,9 @@ from busbw.importers.values import ELEMENT_BYTES
 
 MAX_SHAPES = 20_000
 """Shapes of lines of no interest that are remembered."""
+IN_VAIN = 64
+"""Lines with a table's words that are offered to the formats in vain, far from any result, before others like them are
+not: those of a training's steps that name a throughput."""
 MAX_HEADS = 20_000
 """Prefixes of one form that are remembered with the stream of lines that they name."""
 
@@ -46,11 +49,12 @@ class DullLines:
 
     def __init__(self) -> None:
         self._shapes: dict[bytes, Known | None] = {}
+        self._vain: dict[bytes, int] = {}
         self._heads: dict[tuple[str, str], dict[Head, Stream]] = {}
 
     def holds(self, line: str, text: str, stream: Stream, shape: bytes | None = None) -> bool:
         """Whether a line is dull; `text` is what its prefix leaves, `stream` whose line it is."""
-        shape = shape or _shape(line)
+        shape = shape or shape_of(line)
         if shape in self._shapes:
             known = self._shapes[shape]
         else:
@@ -79,12 +83,21 @@ class DullLines:
         end, head = ends_head(line, text)
         return (end, self._heads.setdefault((end, head), {})) if end else _NO_HEAD
 
+    def in_vain(self, shape: bytes) -> None:
+        """A line of that shape was offered to all formats, far from any result, and none took it."""
+        if shape in self._vain or len(self._vain) < MAX_SHAPES:
+            self._vain[shape] = self._vain.get(shape, 0) + 1
+
+    def was_in_vain(self, shape: bytes) -> bool:
+        """Whether so many lines of that shape were no results that no further one is tried."""
+        return self._vain.get(shape, 0) >= IN_VAIN
+
     def shapes_of(self, lines: list[str]) -> list[bytes]:
         """The shape of each line for `passed`; none where nothing can be passed yet."""
         if not self._heads:
             return []
         # One call for all lines takes a third of the time of one each.
-        shapes = _shape("\n".join(lines)).split(b"\n")
+        shapes = shape_of("\n".join(lines)).split(b"\n")
         return shapes if len(shapes) == len(lines) else []
 
     def passed(self, lines: list[str], shapes: list[bytes], at: int) -> list[str]:
@@ -119,5 +132,6 @@ def _is_time(form: str) -> bool:
     return is_time(form.strip("[]"))
 
 
-def _shape(text: str) -> bytes:
+def shape_of(text: str) -> bytes:
+    """All of a text but its digits."""
     return text.encode("utf-8", "replace").translate(None, _DIGITS)

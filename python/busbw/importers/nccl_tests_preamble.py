@@ -72,7 +72,9 @@ class Preamble:
         return True
 
     def ranks_follow(self, lines: list[str], at: int) -> int:
-        """Take the lines of the list of ranks from `at` on, and return where they end."""
+        """Take the lines of the list of ranks from `at` on, or one that says nothing, and return where they end."""
+        if lines[at] == "#":
+            return at + 1
         ranks = self.ranks if self.ranks is not None else []
         while at < len(lines) and len(ranks) < MAX_RANKS:
             line = lines[at]

@@ -13,7 +13,7 @@ from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, NcclMessages, Surroundings
 from busbw.importers.deepspeed import FORMAT as DEEPSPEED
 from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
-from busbw.importers.dull import DullLines
+from busbw.importers.dull import DullLines, shape_of
 from busbw.importers.flat import FORMAT as FLAT
 from busbw.importers.flat import RCCL_FORMAT as RCCL_FLAT
 from busbw.importers.formats import DOCUMENT_FORMATS
@@ -270,18 +270,20 @@ class Reading:
                 continue
             who, text = self._parted(line)
             stream = self._stream(who) if who else plain
-            if stream.is_cold and not markdown:
-                shape = shapes[at - 1] if shapes else None
-                if self._dull.holds(line, text, stream, shape):
-                    stream.before = text
-                    self._document.pass_by(text)
-                    continue
+            cold = stream.is_cold and not markdown
+            shape = shapes[at - 1] if shapes else shape_of(line) if cold else b""
+            if cold and (self._dull.holds(line, text, stream, shape) or self._dull.was_in_vain(shape)):
+                stream.before = text
+                self._document.pass_by(text)
+                continue
             if stream.feed(text, number):
                 self._taker = stream
                 tiring.restore()
                 if not who and not peeler.has_learned:
                     at += stream.lines_follow(lines, at, first)
                 continue
+            if cold:
+                self._dull.in_vain(shape)
             tiring.spend(line)
             if not self._learned_from(line, lines, at, number, beyond):
                 self._unclaimed(stream, text, number, markdown)

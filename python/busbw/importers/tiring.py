@@ -8,13 +8,13 @@ from __future__ import annotations
 
 MIB = 1 << 20
 FREE_BYTES = 16 * MIB
-ALLOWED = 1_500_000
+ALLOWED = 1_300_000
 """Work on lines without results, about a microsecond each."""
 ALLOWED_PER_MIB = 150_000
 """More for each MiB beyond FREE_BYTES."""
-FOR_HEADS = 400_000
+FOR_HEADS = 350_000
 """Work on lines that may be heads of tables, once all else is spent; then nothing more is looked at."""
-CHEAP, DEAR = 12, 15
+CHEAP, DEAR = 12, 30
 PER_LINE_FOLLOWING = 3
 PER_PROBLEM = 150
 """A line that looked like a result and is none costs more than one that never did."""

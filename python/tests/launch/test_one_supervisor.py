@@ -52,6 +52,7 @@ ALLOWED = {
     "bench/gpu_library/programs/beside_turns.py": "ranks forked behind one import of PyTorch, which outlasts a start",
     "bench/gpu_library/programs/symm_mem.py": "ranks of a program that imports nothing of ours",
     "bench/watch/faults.py": "watchers whose words are timed as they come, and a proxy that is stopped",
+    "bench/foreign/__main__.py": "whole commands of a user, and what each of them used",
     "bench/soak/__main__.py": "whole commands of a user, and what they leave behind",
     "bench/watch/recorder_cost.py": "a program with and without the recorder, timed",
     "bench/watch/one_gpu.py": "whole commands of a user, and the daemon that lets them share a GPU",

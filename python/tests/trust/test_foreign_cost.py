@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 from collections import Counter
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import weary
+from busbw.doctor import sieve, weary
 from busbw.doctor.facts import gather
 from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.read_logs import read_logs
@@ -17,6 +18,7 @@ from busbw.doctor.scan import Scanning
 from busbw.doctor.snapshot import TextFile
 from busbw.doctor.verdict import Outcome, verdict
 from busbw.importers import import_path, tiring
+from busbw.importers.draft import ImportedSweep
 from busbw.importers.reading import Reading
 from busbw.importers.stream import Stream
 
@@ -80,7 +82,7 @@ def test_a_file_of_different_lines_is_offered_to_the_formats_so_often_and_no_mor
 
 def test_a_table_of_nccl_tests_far_behind_such_lines_is_read(tmp_path: Path) -> None:
     noise = different(120_000, TABLE_WORDS)
-    found = []
+    found: list[ImportedSweep] = []
     report = import_path(written(tmp_path, noise[:110_000], TABLE.splitlines(), noise[110_000:]), found.append)
     assert report.skimmed_over
     assert [case.bytes for sweep in found for case in sweep.record().cases] == [1048576, 1048576]
@@ -133,6 +135,41 @@ def test_a_log_that_was_passed_over_is_not_healthy_and_the_verdict_says_which_li
     assert told.outcome is Outcome.UNKNOWN
     assert any("of the lines" in each for each in told.unread)
     assert any("searched for heads" in each for each in told.unread)
+
+
+def test_objects_of_a_log_are_not_taken_apart_in_vain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [*different(100_000), FAULT, *different(1000, seed=6)]
+    path = written(tmp_path, [json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in said])
+    parts = Counter[str]()
+    before = sieve._said
+    monkeypatch.setattr(sieve, "_said", lambda raw: parts.update(taken=1) or before(raw))
+    ((_, scan),) = read_logs([TextFile(str(path), None)])
+    assert weary.TAIL < parts["taken"] < 60_000
+    assert scan.lines == 101_001
+    assert "connection-refused" in scan.hits
+    assert scan.passed_over
+
+
+def test_lines_that_differ_by_long_names_alone_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = random.Random(4)
+    lines = [f"request {r.getrandbits(64):016x} of worker-{r.getrandbits(40):010x} took 1 ms" for _ in range(20_000)]
+    looked = counting(monkeypatch, Scanning, "look")
+    ((_, scan),) = read_logs([TextFile(str(written(tmp_path, lines, [FAULT])), None)])
+    assert looked["look"] < 200
+    assert not scan.passed_over
+    assert "connection-refused" in scan.hits
+
+
+def test_steps_that_name_a_throughput_are_not_read_as_heads_of_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = [f"iteration {at} | time per iteration (ms): {at % 97}.5 | bandwidth: {at % 89}" for at in range(50_000)]
+    fed = counting(monkeypatch, Stream, "feed")
+    found: list[ImportedSweep] = []
+    report = import_path(written(tmp_path, steps, TABLE.splitlines()), found.append)
+    assert fed["feed"] < 5_000
+    assert not report.skimmed_over
+    assert [case.bytes for sweep in found for case in sweep.record().cases] == [1048576, 1048576]
 
 
 def test_lines_alike_cost_nothing(tmp_path: Path) -> None:
