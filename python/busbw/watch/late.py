@@ -32,6 +32,11 @@ _WIDEST = 4
 """Classes on each side over which a straggler is spread by the noise, at most."""
 _MARGIN = 1.0
 """Of evidence, without which the second test's word that it can name a straggler would not hold often enough."""
+_CLEAR = 3.0
+"""So many times the spread of usual arrivals a lateness must be for the second test: uneven work is late by the same
+for a while, but by no more than it spreads the others."""
+_KNOWN = 100
+"""Calls of each rank before the second test says anything."""
 _MAX_PLACES = 1024
 _FORGIVEN = 20
 _LEAST = 3
@@ -202,7 +207,9 @@ class Stragglers:
             run.first = meeting.sequence
         if len(run.late) < _LEAST or score < _BOUND + math.log(len(meeting.arrivals)):
             return False
-        if median(run.late) < noise.spread_ns + self._late_ns:
+        if noise.calls < _KNOWN * len(meeting.arrivals):
+            return False
+        if median(run.late) < max(noise.spread_ns + self._late_ns, _CLEAR * noise.spread_ns):
             return False
         if not suspect.is_named:
             suspect.is_named, suspect.since, suspect.calls = True, run.first, len(run.late)
@@ -233,7 +240,8 @@ class Stragglers:
         about = range(max(0, middle - 1), middle + 2)
         usual = max(noise.likely(rank, class_) for rank in noise.ranks for class_ in about)
         score = steady.score_of(usual, late_ns, noise.spread_ns, calls)
-        if score >= _MARGIN + _BOUND + math.log(len(noise.ranks)):
+        is_clear = late_ns >= _CLEAR * noise.spread_ns and noise.calls >= _KNOWN * len(noise.ranks)
+        if is_clear and score >= _MARGIN + _BOUND + math.log(len(noise.ranks)):
             return True
         width = self._width(middle, noise)
         return all(

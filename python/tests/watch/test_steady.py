@@ -82,6 +82,17 @@ def test_in_noise_of_bursts_a_rank_that_is_late_thrice_by_the_same_is_mostly_lef
     assert named <= NAMED_BY_BURSTS
 
 
+def test_work_that_stays_uneven_for_a_while_is_no_lateness() -> None:
+    """What a rank has to do lasts for 20 steps, by up to 2 ms more or less than the others'."""
+    stragglers, now_ns, named = Stragglers(), 10**9, []
+    for step in range(2000):
+        of = random.Random(step // 20)
+        late = [of.uniform(0, 2000) + random.Random(f"{step} {rank}").gauss(0, 20) for rank in range(8)]
+        named += stragglers.take(met(step, now_ns, [max(0.0, each) for each in late]))
+        now_ns += 6_000_000
+    assert named == []
+
+
 def test_what_is_said_of_it_has_its_first_call_and_its_lateness() -> None:
     spells, named = job(1, 1400, 300.0)
     late = next(each for step, each in named if step >= spells[0][0])
