@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from busbw.watch.late import Late, Stragglers
 from busbw.watch.recording import Shape
 from busbw.watch.steady import REST, Steady
 
+BENCH = Path(__file__).resolve().parents[3] / "bench" / "watch" / "uneven.py"
 SHAPE = Shape("all_reduce", 64, "float32", "sum", None)
 SPREAD_NS = 27_000.0
 USUAL = 0.0008
@@ -84,13 +87,20 @@ def test_in_noise_of_bursts_a_rank_that_is_late_thrice_by_the_same_is_mostly_lef
 
 def test_work_that_stays_uneven_for_a_while_is_no_lateness() -> None:
     """What a rank has to do lasts for 20 steps, by up to 2 ms more or less than the others'."""
-    stragglers, now_ns, named = Stragglers(), 10**9, []
+    stragglers, now_ns = Stragglers(), 10**9
     for step in range(2000):
         of = random.Random(step // 20)
         late = [of.uniform(0, 2000) + random.Random(f"{step} {rank}").gauss(0, 20) for rank in range(8)]
-        named += stragglers.take(met(step, now_ns, [max(0.0, each) for each in late]))
+        assert stragglers.take(met(step, now_ns, [max(0.0, each) for each in late])) == []
         now_ns += 6_000_000
-    assert named == []
+
+
+def test_nor_is_it_before_the_spread_of_arrivals_is_known() -> None:
+    spec = importlib.util.spec_from_file_location("uneven", BENCH)
+    assert spec and spec.loader
+    uneven = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(uneven)
+    assert [uneven.named(uneven.levels, 100, 8, seed) for seed in range(3)] == [[], [], []]
 
 
 def test_what_is_said_of_it_has_its_first_call_and_its_lateness() -> None:
