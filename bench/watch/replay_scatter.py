@@ -9,13 +9,15 @@ after a sleep. So a line of the table is a shape in a phase. For each it has the
 microseconds (least and most of the rounds), the ratio of a replay to its recording (median, least, most), and that of
 a recording to the one before, which is what a ratio cannot be nearer than. `transfer` is the same for the shortest of
 all ranks in each call: what is left without the wait for ranks that come late. With --pin each rank of the job and of
-the replay has a processor of its own. On 16 processors the defaults take about 60 s.
+the replay has a processor of its own. On 16 processors the defaults take about 60 s, elsewhere minutes: --seconds
+ends it with the rounds that were made.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import os
 import platform
 import shutil
@@ -55,6 +57,7 @@ def main() -> int:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="no round begins that would end later")
     parser.add_argument("--calls", type=int, default=150, help="of each shape in each phase")
     parser.add_argument("--counts", default="64,16384,1048576", help="elements of 4 bytes")
     parser.add_argument("--work", type=float, default=300.0, help="microseconds before a call")
@@ -67,16 +70,23 @@ def main() -> int:
     load = os.getloadavg()[0]
     recorded, replayed = [], []
     with tempfile.TemporaryDirectory() as folder:
+        begun, longest_s = time.monotonic(), 0.0
         for number in range(args.rounds):
+            # The first round is made in any case: a replay and its recording are the least that can be told.
+            if number and time.monotonic() - begun + longest_s > args.seconds:
+                print(f"{number} of {args.rounds} rounds were made in {args.seconds:g} s")
+                break
+            round_begun = time.monotonic()
             was, now = Path(folder) / f"job{number}", Path(folder) / f"replay{number}"
             record(args, was)
             replay(args, was, now)
             recorded.append(times_of(was))
             replayed.append(times_of(now))
+            longest_s = max(longest_s, time.monotonic() - round_begun)
             shutil.rmtree(was)
             shutil.rmtree(now)
     table(recorded, replayed)
-    print(f"{args.ranks} ranks, {args.rounds} rounds, {os.cpu_count()} processors ({platform.machine()}), "
+    print(f"{args.ranks} ranks, {len(recorded)} rounds, {os.cpu_count()} processors ({platform.machine()}), "
           f"load {load:.1f} to {os.getloadavg()[0]:.1f}, {'pinned' if args.pin else 'not pinned'}")  # fmt: skip
     return 0
 

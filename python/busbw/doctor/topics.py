@@ -19,8 +19,7 @@ from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.trouble import is_said_error
 
-MAX_TITLE = 160
-MAX_LOOK = 600
+MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
     r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",

@@ -5,6 +5,7 @@ each time; the noise of a machine is late by anything. Calls of one shape with t
 one place in the step. For each rank, place and class of lateness (a third of an octave) the test sums the logarithm of
 how much likelier what was seen is for a straggler of that class than for the noise of the machine, which is measured
 meanwhile (noise.py; CUSUM; Page, Biometrika 41, 1954). So the more noise there is, the more calls a verdict needs.
+A rank that is late by nearly the same from one call on is found by a second test (steady.py), mostly sooner.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from statistics import median
 
 from busbw.watch.arrivals import Meeting
 from busbw.watch.noise import Noise
+from busbw.watch.steady import Steady
 
 LATE_S = 100e-6
 _SAME, _NEXT, _ON_TIME, _ELSEWHERE = 0.5, 0.2, 0.05, 0.001
@@ -28,6 +30,13 @@ _BOUND = math.log(5e5)
 """One false verdict in half a million calls, or fewer, where the noise is as it was (straggler_noise.py tries it)."""
 _WIDEST = 4
 """Classes on each side over which a straggler is spread by the noise, at most."""
+_MARGIN = 1.0
+"""Of evidence, without which the second test's word that it can name a straggler would not hold often enough."""
+_CLEAR = 3.0
+"""So many times the spread of usual arrivals a lateness must be for the second test: uneven work is late by the same
+for a while, but by no more than it spreads the others."""
+_KNOWN = 100
+"""Calls of each rank before the second test says anything."""
 _MAX_PLACES = 1024
 _FORGIVEN = 20
 _LEAST = 3
@@ -97,7 +106,7 @@ class Stragglers:
 
     def __init__(self, late_s: float = LATE_S) -> None:
         self._late_ns = late_s * 1e9
-        self._places: dict[tuple[object, ...], tuple[dict[int, _Suspect], Noise]] = {}
+        self._places: dict[tuple[object, ...], tuple[dict[int, _Suspect], Noise, Steady]] = {}
         self._works: dict[tuple[object, ...], list[int]] = {}
         self._named: set[tuple[int, int]] = set()
         self.ranks: dict[tuple[int, int], Rank] = {}
@@ -120,7 +129,7 @@ class Stragglers:
         limit = self._late_ns + meeting.error_ns
         late = {arrival.rank: arrival.begun_ns - middle for arrival in meeting.arrivals}
         hits = {rank: _class(by, limit) for rank, by in late.items() if by > limit}
-        suspects, noise = self._place(meeting)
+        suspects, noise, steady = self._place(meeting)
         noise.begin_call({rank: by for rank, by in hits.items() if rank not in suspects or not suspects[rank].is_named})
         found = []
         for arrival in meeting.arrivals:
@@ -128,7 +137,12 @@ class Stragglers:
             if rank not in suspects and rank not in hits:
                 continue
             suspect = suspects.setdefault(rank, _Suspect())
-            if self._judge(suspect, meeting, late[rank], hits.get(rank), noise, rank):
+            is_known = suspect.is_named
+            is_found = self._judge(suspect, meeting, late[rank], hits.get(rank), noise, rank)
+            if not is_known and self._is_steady(steady, meeting, (rank, late[rank], hits.get(rank)), noise, suspect):
+                is_found = True
+            if is_found:
+                steady.forget(rank)
                 found.append(self._late(suspect, meeting, arrival.who, rank))
                 # Of this call it is not in the noise yet.
                 noise.forget(rank, suspect.classes[:-1])
@@ -179,6 +193,30 @@ class Stragglers:
         suspect.is_named = True
         return True
 
+    def _is_steady(
+        self, steady: Steady, meeting: Meeting, hit: tuple[int, int, int | None], noise: Noise, suspect: _Suspect
+    ) -> bool:
+        """Whether the second test names the rank now; `hit` has the rank, its lateness, and its class if it is late."""
+        rank, late_ns, class_ = hit
+        if class_ is None:
+            steady.take(rank, None, 1.0, noise.spread_ns)
+            return False
+        score = steady.take(rank, late_ns, noise.likely(rank, class_, suspect.classes), noise.spread_ns)
+        run = steady.runs[rank]
+        if len(run.late) == 1:
+            run.first = meeting.sequence
+        if len(run.late) < _LEAST or score < _BOUND + math.log(len(meeting.arrivals)):
+            return False
+        if noise.calls < _KNOWN * len(meeting.arrivals):
+            return False
+        if median(run.late) < max(noise.spread_ns + self._late_ns, _CLEAR * noise.spread_ns):
+            return False
+        if not suspect.is_named:
+            suspect.is_named, suspect.since, suspect.calls = True, run.first, len(run.late)
+            suspect.late.clear()
+            suspect.late.extend(run.late)
+        return True
+
     def nameable_ns(self, communicator: int, calls: int = _LEAST) -> float:
         """The smallest lateness for which so many calls in a row are evidence enough, by the measured noise.
 
@@ -186,27 +224,34 @@ class Stragglers:
         ones: see is_nameable.
         """
         limits = (self._late_ns * 2 ** (class_ / 3) for class_ in range(_CLASSES))
-        noise = self._known(communicator)
-        floor = self._late_ns + noise.spread_ns if noise else 0.0
+        known = self._known(communicator)
+        floor = self._late_ns + known[0].spread_ns if known else 0.0
         return next(
             (late for each in limits if self.is_nameable(communicator, late := max(each, floor), calls)), math.inf
         )
 
     def is_nameable(self, communicator: int, late_ns: float, calls: int = _LEAST) -> bool:
         """Whether a rank that is so late is named within so many calls, by the noise at the best known place."""
-        noise = self._known(communicator)
-        if noise is None or late_ns < self._late_ns + noise.spread_ns:
+        known = self._known(communicator)
+        if known is None or late_ns < self._late_ns + known[0].spread_ns:
             return False
+        noise, steady = known
         middle = _class(late_ns, self._late_ns)
+        about = range(max(0, middle - 1), middle + 2)
+        usual = max(noise.likely(rank, class_) for rank in noise.ranks for class_ in about)
+        score = steady.score_of(usual, late_ns, noise.spread_ns, calls)
+        is_clear = late_ns >= _CLEAR * noise.spread_ns and noise.calls >= _KNOWN * len(noise.ranks)
+        if is_clear and score >= _MARGIN + _BOUND + math.log(len(noise.ranks)):
+            return True
         width = self._width(middle, noise)
         return all(
             self._is_enough(class_, noise, calls) for class_ in range(max(0, middle - width), middle + width + 1)
         )
 
-    def _known(self, communicator: int) -> Noise | None:
+    def _known(self, communicator: int) -> tuple[Noise, Steady] | None:
         """Of the place of a communicator's calls that is known best."""
-        known = [noise for place, (_, noise) in self._places.items() if place[0] == communicator and noise.ranks]
-        return max(known, key=lambda each: each.calls, default=None)
+        known = [each[1:] for place, each in self._places.items() if place[0] == communicator and each[1].ranks]
+        return max(known, key=lambda each: each[0].calls, default=None)
 
     def _is_enough(self, class_: int, noise: Noise, calls: int) -> bool:
         """Whether so many late calls name any rank, one of them in this class at the edge of its own."""
@@ -229,7 +274,7 @@ class Stragglers:
             len(suspect.late), suspect.calls, str(meeting.shape), meeting.error_ns or 0,
         )  # fmt: skip
 
-    def _place(self, meeting: Meeting) -> tuple[dict[int, _Suspect], Noise]:
+    def _place(self, meeting: Meeting) -> tuple[dict[int, _Suspect], Noise, Steady]:
         """Whom to suspect at this call's place in the step, and its noise."""
         own = [arrival.own_ns for arrival in meeting.arrivals if arrival.own_ns is not None]
         work = max(min(own), 1000) if own else 0
@@ -244,7 +289,7 @@ class Stragglers:
         place: tuple[object, ...] = (*call, first)
         if place not in self._places and len(self._places) >= _MAX_PLACES:
             place = (meeting.communicator, "further places")
-        return self._places.setdefault(place, ({}, Noise(self._late_ns)))
+        return self._places.setdefault(place, ({}, Noise(self._late_ns), Steady()))
 
     def _count(self, meeting: Meeting, middle: int) -> None:
         last = meeting.last

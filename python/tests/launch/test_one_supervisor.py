@@ -56,6 +56,8 @@ ALLOWED = {
     "bench/soak/__main__.py": "whole commands of a user, and what they leave behind",
     "bench/watch/recorder_cost.py": "a program with and without the recorder, timed",
     "bench/watch/one_gpu.py": "whole commands of a user, and the daemon that lets them share a GPU",
+    "bench/watch/gpus.py": "a compiler",
+    "bench/watch/gpus_bench.py": "whole commands of a user, and ranks of programs with and without the recorder",
     "bench/watch/strange_job.py": "forked ranks, and a fork among them, which are what is tried",
     "bench/watch/stranger_job.py": "forked ranks, and a fork among them, which are what is tried",
     "bench/watch/plain_job.py": "a compiler, and ranks in C, which are what is tried",
