@@ -23,8 +23,8 @@ synchronize device activity|synchronize on CUDA context|synchronize GPU before ;
 look for the first error of that rank and for Xids of its GPU in dmesg; restart all processes
 acquire GIL|GIL induced|[Hh]eartbeat monitor timed out|due to ProcessGroupNCCL watchdog hang ; PyTorch's watchdog \
 thread \
-itself stood still: something holds Python's lock (GIL) or a call of CUDA or NCCL never returned ; py-spy dump --native \
---pid PID on that rank shows who holds the GIL (finalizers, extensions, data loaders) or which call hangs. Look at \
+itself stood still: something holds Python's lock (GIL) or a call of CUDA or NCCL never returned ; py-spy dump \
+--native --pid PID on that rank shows who holds the GIL (finalizers, extensions, data loaders) or which call hangs. Look at \
 dmesg for Xid there; TORCH_NCCL_ENABLE_MONITORING=0 or a longer TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to look at it alive
 mixed torch\.Tensor and DTensor ; plain tensors meet sharded ones (DTensor) in one operation ; shard or convert all \
 of them: fully_shard() or parallelize_module() on the module that owns the parameter, distribute_tensor() or \
