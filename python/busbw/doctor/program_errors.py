@@ -24,8 +24,8 @@ look for the first error of that rank and for Xids of its GPU in dmesg; restart 
 acquire GIL|GIL induced|[Hh]eartbeat monitor timed out|due to ProcessGroupNCCL watchdog hang ; PyTorch's watchdog \
 thread \
 itself stood still: something holds Python's lock (GIL) or a call of CUDA or NCCL never returned ; py-spy dump \
---native --pid PID on that rank shows who holds the GIL (finalizers, extensions, data loaders) or which call hangs. Look at \
-dmesg for Xid there; TORCH_NCCL_ENABLE_MONITORING=0 or a longer TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to look at it alive
+--native --pid PID on that rank shows who holds the GIL (finalizers, extensions, data loaders) or which call hangs. \
+Look at dmesg for Xid there; TORCH_NCCL_ENABLE_MONITORING=0 or a longer TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC to see it
 mixed torch\.Tensor and DTensor ; plain tensors meet sharded ones (DTensor) in one operation ; shard or convert all \
 of them: fully_shard() or parallelize_module() on the module that owns the parameter, distribute_tensor() or \
 full_tensor() for the rest; call the module and not its weights
