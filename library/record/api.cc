@@ -110,7 +110,7 @@ ncclResult_t call(ncclComm_t comm, Given given, Real real) {
   // A call of a communicator that does not block is given to the GPU later, by a thread of NCCL's.
   if (timed) end_time(timed, result == ncclSuccess);
   if (graph && result == ncclSuccess) captured(graph, {rank, given});
-  if (grouped) Group::of_this_thread().add(rank);
+  if (grouped) Group::of_this_thread().add(rank, ticket);
   recording.end(ticket, result, !grouped, thread.clock.now());
   return result;
 }

@@ -192,8 +192,8 @@ void Group::ending() {
 void Group::ended(bool worked, int error) {
   if (this_thread.groups == 0 || --this_thread.groups > 0) return;
   this_thread.group = 0;
-  for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
-  for (const Mark& one : std::exchange(marks_, {})) one.end(worked);
+  end_times(worked);
+  tickets_.clear();
   const std::uint64_t now = Recording::now_ns();
   for (const Calls& one : std::exchange(calls_, {})) {
     if (one.rank->row) one.rank->row->in_group_end.store(0, std::memory_order_relaxed);
@@ -203,7 +203,23 @@ void Group::ended(bool worked, int error) {
   for (const NewRank& one : std::exchange(made_, {})) enter(one);
 }
 
-void Group::add(Rank* rank) {
+void Group::simulated() {
+  if (this_thread.groups == 0 || --this_thread.groups > 0) return;
+  this_thread.group = 0;
+  end_times(false);
+  calls_.clear();
+  for (const Ticket& one : tickets_) Recording::take_back(one);
+  tickets_.clear();
+  for (const NewRank& one : std::exchange(made_, {})) enter(one);
+}
+
+void Group::end_times(bool worked) {
+  for (Timed* one : std::exchange(timed_, {})) end_time(one, worked);
+  for (const Mark& one : std::exchange(marks_, {})) one.end(worked);
+}
+
+void Group::add(Rank* rank, const Ticket& ticket) {
+  tickets_.push_back(ticket);
   const auto found = std::find_if(calls_.begin(), calls_.end(), [&](const Calls& one) { return one.rank == rank; });
   if (found != calls_.end()) {
     ++found->calls;

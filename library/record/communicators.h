@@ -92,7 +92,11 @@ class Group {
   // `worked`: the library has given its work to the GPU. An error is told of all its communicators: of which it is,
   // NCCL does not say.
   void ended(bool worked, int error = ncclSuccess);
-  void add(Rank* rank);
+  // In place of it, where NCCL was only asked how long the group would take (ncclGroupSimulateEnd): its calls were
+  // never made. Their numbers are given again, and what stands of them in the ring is marked as failed.
+  void simulated();
+  // A call of the group, by what begin() gave for it.
+  void add(Rank* rank, const Ticket& ticket = {});
   // Its end is that of the group.
   void add(const Mark& mark) { marks_.push_back(mark); }
   // One begin for each stream of the group, and one end when it ends.
@@ -106,7 +110,9 @@ class Group {
     Rank* rank;
     std::uint64_t calls;
   };
+  void end_times(bool worked);
   std::vector<Calls> calls_;
+  std::vector<Ticket> tickets_;
   std::vector<NewRank> made_;
   std::vector<struct Timed*> timed_;
   std::vector<Mark> marks_;

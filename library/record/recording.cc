@@ -327,6 +327,14 @@ void Recording::end(const Ticket& ticket, int result, bool counts_as_returned, s
   if (counts_as_returned) count_as_returned(ticket.on, 1, now);
 }
 
+void Recording::take_back(const Ticket& ticket) {
+  if (ticket.call && ticket.call->stamp.load(std::memory_order_acquire) == ticket.stamp)
+    ticket.call->how.fetch_or(std::uint64_t(flag_failed) << 13, std::memory_order_relaxed);
+  if (!ticket.on) return;
+  if (is_collective(Kind(ticket.how & 0x1f))) ticket.on->collectives.fetch_sub(1, std::memory_order_relaxed);
+  ticket.on->entered.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void Recording::count_as_returned(Communicator* on, std::uint64_t calls, std::uint64_t now_ns) {
   if (!on) return;
   on->returned_ns.store(now_ns, std::memory_order_relaxed);

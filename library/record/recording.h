@@ -76,6 +76,8 @@ class Recording {
     end(ticket, result, counts_as_returned, now_ns());
   }
   void end(const Ticket& ticket, int result, bool counts_as_returned, std::uint64_t now);
+  // Of a call that was never made: its numbers are the next one's.
+  static void take_back(const Ticket& ticket);
   static void count_as_returned(Communicator* on, std::uint64_t calls, std::uint64_t now_ns);
 
   // One writer at a time.

@@ -248,6 +248,49 @@ TEST(Groups, OnlyTheOutermostEndIsSaidToBeTheEnd) {
   EXPECT_EQ(row.in_group_end.load(), 0U);
 }
 
+// Else this rank would be ahead of the others by calls that nobody made.
+TEST(Groups, OneThatIsOnlySimulatedCountsNoCalls) {
+  const Folder folder;
+  Settings settings;
+  settings.folder = folder.path;
+  settings.calls = 1024;
+  Recording recording(settings);
+  Communicator* row = recording.add();
+  Rank rank{.row = row};
+  Group& group = Group::of_this_thread();
+  const auto call = [&](Kind kind) {
+    const Ticket ticket = recording.begin(row, {kind, 7, 7, 0});
+    if (this_thread.groups > 0) group.add(&rank, ticket);
+    recording.end(ticket, 0, this_thread.groups == 0);
+    return ticket.sequence;
+  };
+  EXPECT_EQ(call(Kind::all_reduce), 1U);
+  group.started();
+  EXPECT_EQ(call(Kind::all_reduce), 2U);
+  group.started();
+  EXPECT_EQ(call(Kind::send), 1U);
+  group.simulated();
+  EXPECT_EQ(row->entered.load(), 3U) << "a group within it ends as ever";
+  group.simulated();
+  EXPECT_EQ(row->entered.load(), 1U);
+  EXPECT_EQ(row->collectives.load(), 1U);
+  EXPECT_EQ(row->returned.load(), 1U);
+  EXPECT_EQ(row->in_group_end.load(), 0U);
+  EXPECT_EQ(call(Kind::all_reduce), 2U);
+  group.started();
+  EXPECT_EQ(call(Kind::all_reduce), 3U);
+  group.ended(true);
+  EXPECT_EQ(row->collectives.load(), 3U) << "what a group before it took back is not taken back again";
+  EXPECT_EQ(row->returned.load(), 3U);
+  group.started();
+  EXPECT_EQ(call(Kind::all_reduce), 4U);
+  group.simulated();
+  EXPECT_EQ(row->collectives.load(), 3U) << "nor what a group before it has made";
+  const File file(folder.path);
+  for (const int number : {1, 4, 5}) EXPECT_EQ(File::flags(file.call(number)) & flag_failed, 0) << number;
+  for (const int number : {2, 3}) EXPECT_EQ(File::flags(file.call(number)) & flag_failed, int(flag_failed)) << number;
+}
+
 TEST(Ending, IsSaidWhileTheLibraryIsAtIt) {
   Communicator row{};
   const Rank rank{.row = &row};
