@@ -60,7 +60,7 @@ class Job:
         self.must("ncclRedOpDestroy", made, comm)
 
     def groups(self, comm: c_void_p) -> None:
-        """A pair in a group, one in a group within it, and what a simulated end only counts."""
+        """A pair in a group, one in a group within it, and a call that a simulated end never makes."""
         other = 1 - self.me
         self.must("ncclGroupStart")
         self.must("ncclSend", self.send, c_size_t(41), INT8, other, comm, None)

@@ -41,7 +41,7 @@ COLLECTIVES = [
     "all_reduce of 31 float32, an operator of the program",
     "send of 41 int8, peer {other}, group",
     "recv of 41 int8, peer {other}, group",
-    "all_reduce of 42 float32, sum, group",
+    "all_reduce of 42 float32, sum, group, failed",
     "all_reduce of 61 float32, sum, in place",
     "put_signal of 51 float32, peer {other}, failed",
     "signal of 0 int8, peer {other}, failed",
