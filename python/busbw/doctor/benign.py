@@ -22,7 +22,7 @@ _WORDS = (
     # An address of IPv6 without its scope, and a family that a host has not: the next address is tried.
     r"client socket has failed to connect.{0,120}\(errno: (?:22|97)\b",
     r"(?:going to|using) /tmp instead",
-    r"To silence this warning|current process just got forked, after parallelism",
+    r"To (?:silence|mute) this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.
     r"(?:cannot open|unable to open|component_find|not found).{0,200}\(ignored\)",
     r"sudo: unable to resolve host",
@@ -39,6 +39,8 @@ _WORDS = (
     # Checks that passed.
     r"Validates: avg error less than",
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
+    # XLA's tasks lose the one that serves them when all of them end, and say again what they said.
+    r"WatchTasksAsync failed for task|GRPC error information.{0,120}/WatchTasks:|^:(?:UNAVAILABLE|CANCELLED|ABORTED|INTERNAL):",
     # XLA waits for a leader; if it stays so, a line about a termination follows.
     r"may be stuck\. All \d+ threads joined",
     # What NCCL and its plugins do another way, told as INFO: a way of registering, a symbol, an address of a family.

@@ -56,6 +56,11 @@ ON = re.compile(
     re.IGNORECASE,
 )
 """What tells that they found each other."""
+RESULT = re.compile(
+    r"^(?!.{0,40}(?:version|error|fail|warn))\W{0,3}(?:\w{1,20}\W{1,3}){0,4}-?\d{1,12}\.\d{1,12}(?:e[+-]?\d{1,3})?\W{0,6}$",
+    re.IGNORECASE,
+)
+"""A short line that ends in a number with a point: what a program computed after its ranks met."""
 RETURNED = re.compile(r"NCCL INFO (?:\S{1,80}/)?(?:init|group|enqueue)\.cc:\d{1,6} -> [1-9]\b")
 """Where NCCL tells on which way an error comes back to its caller: from here on the program has it."""
 CLOSED = re.compile(

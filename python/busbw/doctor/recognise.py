@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from busbw.base.secrets import shortened
@@ -59,7 +60,7 @@ def recognise(
     }
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
-    return [
+    findings = [
         _finding(
             SIGNATURES[name],
             found,
@@ -68,6 +69,19 @@ def recognise(
             survived=name in survived,
         )
         for name, found in merged.items()
+    ]
+    return _ended_by(findings, frozenset().union(*(each.last_errors for each in scans)))
+
+
+def _ended_by(findings: list[Finding], last_errors: frozenset[str]) -> list[Finding]:
+    """What NCCL goes on after in other cases is an error where it is NCCL's last one, and nothing else ended a call."""
+    if any(each.severity is Severity.ERROR and each.stage < Stage.CRASH for each in findings):
+        return findings
+    return [
+        replace(each, severity=Severity.ERROR, cost=Cost("the job fails"))
+        if each.name in last_errors and each.severity is Severity.WARNING
+        else each
+        for each in findings
     ]
 
 

@@ -19,7 +19,7 @@ MAX_SHAPES = 50_000
 """Kinds of lines (a line without its digits) of which it is remembered which signatures may speak of them."""
 OFTEN = 32
 """Lines of a shape that say nothing, after which it is looked into whether any further one can."""
-MAX_LINE = 4096
+MAX_LINE, MAX_RESULT = 4096, 120
 
 # First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
 # say that something is disabled or used.
@@ -74,6 +74,8 @@ class Scan:
     passed_over: str = ""
     """Which lines were not looked at, and why."""
     beside: Mapping[int, Beside] = field(default_factory=dict)
+    last_errors: frozenset[str] = frozenset()
+    """Signatures of what NCCL names as its last error, where a call of it failed."""
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -133,6 +135,7 @@ class Scanning:
         """The last line of which a signature spoke."""
         self.ignored = False
         self.passed_over = ""
+        self.last_errors: set[str] = set()
         self.awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
 
@@ -153,9 +156,15 @@ class Scanning:
         alive = self.alive if self.closed is None else self.closed
         notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
-        beside = self.following.kept
         return Scan(
-            *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over
+            *told,
+            *kept,
+            *notes,
+            given=self.given,
+            calls=self.calls,
+            passed_over=self.passed_over,
+            beside=self.following.kept,
+            last_errors=frozenset(self.last_errors),
         )
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
@@ -213,6 +222,9 @@ class Scanning:
             self.retried = (number, line)
         elif key in self.start_shapes:
             self.began, self.closed = (number, line), None
+        elif self.began[0] and len(line) < MAX_RESULT and life.RESULT.search(line):
+            self.began = (0, "")
+            return False
         else:
             return False
         return True
@@ -305,7 +317,13 @@ class Scanning:
         """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
         said = locales.in_english(said.strip()[:MAX_LINE])
         lowered = said.lower()
-        if any(each.signature.match(said, lowered, each.patterns) is not None for each in self._candidates(said)):
+        known = [
+            each.signature.name
+            for each in self._candidates(said)
+            if each.signature.match(said, lowered, each.patterns) is not None
+        ]
+        if known:
+            self.last_errors.update(known)
             return
         if not _NO_SENTENCE.match(said):
             rank = RANK.search(line)

@@ -21,7 +21,7 @@ from busbw.doctor.trouble import is_said_error
 
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
-    r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
+    r"NCCL INFO|^Exception raised from |^(?:\[\w{1,12}\]:? ?)?frame #\d{1,4}: |[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
@@ -59,7 +59,7 @@ _TOPICS = tuple(
         ),
         (r"nvshmem|ibgda", "nvshmem-init"),
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
-        (r"\bcoordination (?:service|agent)|coordination_service|distributed_runtime", "xla-error"),
+        (r"\bcoordination (?:service|agent)|JAX distributed service|coordination_service|distributed_runtime", "xla-error"),
         (
             r"\bnixl|mooncake|lmcache|(?:^|\W)[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w/]{1,80}\.(?:cpp|h):\d+\]"
             r"|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
@@ -285,7 +285,7 @@ def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends where ranks look for each other."""
     for scan in scans:
         line, text = scan.began
-        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR:
+        if line and not scan.alive and not scan.ended and scan.lines - line < NEAR:
             yield Finding(
                 STUCK,
                 Severity.WARNING,

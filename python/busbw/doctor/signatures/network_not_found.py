@@ -20,7 +20,7 @@ SIGNATURE = Signature(
         r"lib[nr]ccl-net-[\w.-]{1,80}\.so(?!.{0,160}Using internal)",
         r"libnccl-net-\S+: cannot open shared object",
         r"libnccl-net\S*.{0,40}undefined symbol",
-        r"gIB.{0,60}(?:fail|error)",
+        r"(?<![\d.])(?<!\d )\bgIB\b.{0,60}(?:fail|error)",
         r"NET/Plugin: Failed to initialize \S{1,40} plugin",
     ),
     unless=("hmem",),

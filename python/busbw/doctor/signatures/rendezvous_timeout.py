@@ -11,7 +11,7 @@ SIGNATURE = Signature(
     patterns=(
         r"Failed to connect to (?:distributed JAX controller|coordination service)",
         r"waited too long for some tasks to show up",
-        r"PjRT_Client_Connect",
+        r"PjRT_Client_Connect|RPC: /\S{1,60}CoordinationService/RegisterTask",
         r"\betcd\b.{0,60}(?:unavailable|unreachable|fail|no leader|timed out|server status|request timed)",
         r"\b(?:fail\w*|[Uu]nable|[Cc]annot|[Cc]ould not|[Ee]rror)\b.{0,60}\betcd\b",
         r"RendezvousClosedError",

@@ -5,7 +5,7 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="shm-full",
     stage=Stage.SYSTEM,
-    title="/dev/shm is full or too small: NCCL cannot make its shared memory segments",
+    title="/dev/shm is full or too small: no segment of shared memory can be made there",
     patterns=(
         r"Usage of EmptyDir volume \"\S{0,40}shm\S{0,40}\" exceeds",
         r"Please check that /dev/shm|unable to write to file </torch_",
@@ -44,7 +44,7 @@ SIGNATURE = Signature(
         "permission denied",
         "not permitted",
         "too many open files",
-        "too many open files",
+        "file too large",
     ),
     confirm="df -h /dev/shm in the container while the job starts",
     cure=(
