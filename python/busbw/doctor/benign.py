@@ -32,6 +32,8 @@ _WORDS = (
     r"initialize hmem iface FI_HMEM_",
     # perftest on a processor that saves power, before its table.
     r"Conflicting CPU frequency values detected",
+    # What a program was configured with, and takes in its place.
+    r"\b(?:kernel )?command line: |is unrecognized\. Using the default",
     # What a number means, told and not met.
     r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
     # What a build looks for on this machine.
@@ -40,7 +42,8 @@ _WORDS = (
     r"Validates: avg error less than",
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
     # XLA's tasks lose the one that serves them when all of them end, and say again what they said.
-    r"WatchTasksAsync failed for task|GRPC error information.{0,120}/WatchTasks:|^:(?:UNAVAILABLE|CANCELLED|ABORTED|INTERNAL):",
+    r"WatchTasksAsync failed for task|GRPC error information.{0,120}/WatchTasks:"
+    r"|^:?(?:UNAVAILABLE|CANCELLED|NOT_FOUND):(?! )",
     # XLA waits for a leader; if it stays so, a line about a termination follows.
     r"may be stuck\. All \d+ threads joined",
     # What NCCL and its plugins do another way, told as INFO: a way of registering, a symbol, an address of a family.
@@ -88,12 +91,21 @@ _WORDS = (
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
     r"ACPI (?:BIOS )?(?:Error|Warning)",
 )
-_ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)")
+_ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S")
 """How a run was configured is no event: command lines, help, echoes of variables."""
 PATTERNS = tuple(re.compile(each, re.IGNORECASE) for each in _WORDS)
 TRIGGERS = tuple(triggers_of(each) for each in _WORDS)
 _IGNORED = re.compile(r"Exception ignored in", re.IGNORECASE)
 _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?::|$)(?! *File )")
+
+
+_CALM = re.compile(r"^(?:\[\w{1,12}\]:? ?){0,2}\[?[IV]\d{4} \d\d:\d\d:\d\d\.\d{3,9} (?!.{0,40}\.go:\d)")
+"""The stamp of a message that its writer, in C++ or Python, calls information. Programs of Go tell faults so."""
+
+
+def is_calm(line: str) -> bool:
+    """Whether the line's own writer calls it no more than information."""
+    return _CALM.match(line) is not None
 
 
 def is_echo(line: str) -> bool:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from busbw.doctor import benign, life, locales, trouble
+from busbw.doctor.hit import Hit
 from busbw.doctor.signature import Signature, holds
 from busbw.doctor.triggers import Needs, TriggerIndex, triggers_of
 
@@ -118,3 +119,26 @@ class Candidates:
 def of_all(signatures: tuple[Signature, ...]) -> Candidates:
     """The index of these signatures, made once."""
     return Candidates(signatures)
+
+
+def look_for(
+    line: str, number: int, candidates: Sequence[Candidate], hits: dict[str, Hit], *, foreign: bool = False
+) -> bool:
+    """Whether any of the signatures speaks of the line; of a `foreign` one as English tells it, shown as it stands."""
+    spoken = locales.in_english(line) if foreign else line
+    lowered = spoken.lower()
+    found = False
+    # Those that are a last resort stand behind all others (stable order of `sorted`).
+    for each, patterns in sorted(candidates, key=_is_last):
+        if found and each.last:
+            break
+        groups = each.match(spoken, lowered, patterns)
+        if groups is None:
+            continue
+        found = True
+        hits.setdefault(each.name, Hit()).add(line, number, groups)
+    return found
+
+
+def _is_last(each: Candidate) -> bool:
+    return each.signature.last

@@ -8,7 +8,7 @@ ALIVE = re.compile(
     # Megatron sets its number to the right of eight columns.
     r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
     r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
-    r"|\bloss'?: ?[\d.]+.{0,120}'epoch': [\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
+    r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
     r"|\bNormal\s+(?:Admitted|QuotaReserved)\s.{0,20}\bkueue-"
@@ -17,7 +17,7 @@ ALIVE = re.compile(
 )
 """What a job prints that goes on."""
 ENDED = re.compile(
-    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': \d|\[after training is done\]"
+    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': '?\d|\[after training is done\]"
     r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
     r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
     re.IGNORECASE,
@@ -44,7 +44,8 @@ START = re.compile(
     r"|initializing torch distributed"
     r"|CustomAllreduce is disabled because this process group spans|Initializing (?:distributed|ddp): GLOBAL_RANK"
     r"|[Ww]aiting in store based barrier|Added key: store_based_barrier|NCCL INFO Using network|Backend: nccl"
-    r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)|init_process_group"
+    r"|distributed_init_method=|is assigned as DP rank|process group (?:init|started)"
+    r"|(?<!device_id in )init_process_group"
     r"|distributed init \(rank|Initializing TorchBackend|compiling and loading fused kernels"
     r"|All distributed processes registered",
     re.IGNORECASE,

@@ -40,7 +40,8 @@ def recognise(
             merged[name].append((each.source, hit))
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
-    aborted = _aborted(merged)
+    first: frozenset[str] = frozenset().union(*(each.first_failed for each in scans))
+    aborted = _aborted(merged, first)
     alive = {each.source: each.alive for each in scans if each.source in whole}
     ended = {each.source: each.ended for each in scans}
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, alive, ended)}
@@ -64,13 +65,20 @@ def recognise(
         _finding(
             SIGNATURES[name],
             found,
-            _cause_of(name, merged, aborted=aborted, one_node=one_node),
+            _cause_of(name, merged, aborted=aborted, one_node=one_node, first=first),
             one_node=one_node,
             survived=name in survived,
         )
         for name, found in merged.items()
     ]
-    return _ended_by(findings, frozenset().union(*(each.last_errors for each in scans)))
+    last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))
+    return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
+
+
+def _of_first(finding: Finding, first: frozenset[str]) -> Finding:
+    """With the rank that failed first, where one is known and the finding is of a rank's end."""
+    named = finding.name in _ENDS and len(first) == 1
+    return replace(finding, title=f"{finding.title}; {min(first)} was the first") if named else finding
 
 
 def _ended_by(findings: list[Finding], last_errors: frozenset[str]) -> list[Finding]:
@@ -138,8 +146,11 @@ _FOLLOWS = frozenset({"killed-by-launcher", "job-cancelled", "remote-error", "st
 """What other ranks and the launcher say of any end: none of it is why a process aborted itself."""
 
 
-def _aborted(merged: Mapping[str, Found]) -> Signature | None:
-    """Why processes ended themselves, where the only crashes are aborts: a program aborts after it met an error."""
+def _aborted(merged: Mapping[str, Found], first: frozenset[str]) -> Signature | None:
+    """Why processes ended themselves, where the only crashes are aborts: a program aborts after it met an error.
+
+    What only others say than the `first` that failed is no reason of theirs.
+    """
     if "process-crashed" not in merged:
         return None
     groups = [dict(each) for _, hit in merged["process-crashed"] for each in hit.groups]
@@ -148,16 +159,34 @@ def _aborted(merged: Mapping[str, Found]) -> Signature | None:
         return None
     reasons = [SIGNATURES[name] for name in merged if name not in _FOLLOWS and name != "process-crashed"]
     crash = SIGNATURES["process-crashed"]
-    reasons = [each for each in reasons if each.severity is not Severity.NOTE]
+    reasons = [each for each in reasons if each.severity is not Severity.NOTE and not _by_others(each, merged, first)]
     # Launchers tell of an abort before the ranks' own output reaches the log.
     reasons = [each for each in reasons if groups or not _precedes(crash, each, merged)]
     return min(reasons, key=lambda each: each.stage, default=None)
 
 
-def _cause_of(name: str, merged: Mapping[str, Found], *, aborted: Signature | None, one_node: bool) -> Signature | None:
+_ENDS = frozenset({"rank-ended", "process-crashed"})
+"""What is said of a rank's end."""
+
+
+def _by_others(signature: Signature, merged: Mapping[str, Found], first: frozenset[str]) -> bool:
+    """Whether it is an effect that only others speak of than the ranks that failed first."""
+    speakers = _speakers(merged[signature.name])
+    return bool(signature.stage >= Stage.FAILURE and first and speakers and not speakers & first)
+
+
+def _cause_of(
+    name: str, merged: Mapping[str, Found], *, aborted: Signature | None, one_node: bool, first: frozenset[str]
+) -> Signature | None:
     """The found signature of which this one is a sequel; None where it stands for itself."""
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
+    if first and name in _ENDS:
+        others = [each for each in others if not _by_others(each, merged, first) and each.name not in _FOLLOWS]
+    elif name in _TOLD_BY_PEERS and _by_others(mine, merged, first) and (ended := _ENDS & merged.keys()):
+        return SIGNATURES[min(ended)]
+    elif name == "killed-by-launcher" and first and "rank-ended" in merged:
+        return SIGNATURES["rank-ended"]
     # What is no fault on a single node ended nothing there. What stands beside it is another word for it.
     others = [each for each in others if not (one_node and each.between_nodes and each.stage != mine.stage)]
     # Nor is that which others say of a rank that had failed before the reason why it did.

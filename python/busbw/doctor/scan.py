@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from busbw.doctor import benign, commands, life, locales
 from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
-from busbw.doctor.candidates import WRITERS, Candidate, of_all
+from busbw.doctor.candidates import WRITERS, Candidate, look_for, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
+from busbw.doctor.first_failure import SUMMARY, FirstFailure
 from busbw.doctor.hit import RANK, Hit
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
@@ -76,6 +77,8 @@ class Scan:
     beside: Mapping[int, Beside] = field(default_factory=dict)
     last_errors: frozenset[str] = frozenset()
     """Signatures of what NCCL names as its last error, where a call of it failed."""
+    first_failed: frozenset[str] = frozenset()
+    """The ranks that summaries of torchrun name as the first that failed."""
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -136,6 +139,7 @@ class Scanning:
         self.ignored = False
         self.passed_over = ""
         self.last_errors: set[str] = set()
+        self.first = FirstFailure()
         self.awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
 
@@ -165,6 +169,7 @@ class Scanning:
             passed_over=self.passed_over,
             beside=self.following.kept,
             last_errors=frozenset(self.last_errors),
+            first_failed=frozenset(self.first.ranks),
         )
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
@@ -190,6 +195,9 @@ class Scanning:
             said = line.rpartition(_LAST_ERROR)[2]
             self.awaited = not said.strip()
             self._last_error(said, line, number)
+        summed_up = self.first.left > 0 or any(each in line for each in SUMMARY)
+        if summed_up:
+            self.first.look(line)
         if "#" in line or kinds["headers"]:
             count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS) if shape is None else shape
@@ -206,7 +214,7 @@ class Scanning:
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
-        told = within or source or self.framed or self.ignored
+        told = within or source or self.framed or self.ignored or summed_up
         return (
             not told
             and self.shapes.get(key) == ()
@@ -292,7 +300,7 @@ class Scanning:
         elif key in self.alive_shapes:
             self.alive = number
         self.tried += len(known)
-        if known and _look(line, number, known, self.hits, foreign=key in self.foreign):
+        if known and look_for(line, number, known, self.hits, foreign=key in self.foreign):
             self.hit = number
             self.following.told(line, number)
         elif known:
@@ -328,7 +336,7 @@ class Scanning:
         if not _NO_SENTENCE.match(said):
             rank = RANK.search(line)
             joined = f"{rank[0].strip()} Last error of NCCL: {said}" if rank else f"Last error of NCCL: {said}"
-            _look(joined, number, self._candidates(joined), self.hits)
+            look_for(joined, number, self._candidates(joined), self.hits)
 
     def _candidates(self, line: str) -> tuple[Candidate, ...]:
         return self.index.of(line.lower()).candidates
@@ -352,6 +360,8 @@ class Scanning:
             return (), seen.watched
         self._follow_life(line, key, number, seen.watched)
         count_kind(line, self.kinds)
+        if benign.is_calm(line):
+            return (), seen.watched
         if not seen.candidates:
             self._trouble(line, number, seen.watched)
         return seen.candidates, seen.watched
@@ -375,26 +385,3 @@ class Scanning:
         elif life.ALIVE.search(line) and not life.THROWN.search(line):
             self.alive = number
             self.kinds["steps"] += 1
-
-
-def _look(
-    line: str, number: int, candidates: Sequence[Candidate], hits: dict[str, Hit], *, foreign: bool = False
-) -> bool:
-    """Whether any of the signatures speaks of the line; of a `foreign` one as English tells it, shown as it stands."""
-    spoken = locales.in_english(line) if foreign else line
-    lowered = spoken.lower()
-    found = False
-    # Those that are a last resort stand behind all others (stable order of `sorted`).
-    for each, patterns in sorted(candidates, key=_is_last):
-        if found and each.last:
-            break
-        groups = each.match(spoken, lowered, patterns)
-        if groups is None:
-            continue
-        found = True
-        hits.setdefault(each.name, Hit()).add(line, number, groups)
-    return found
-
-
-def _is_last(each: Candidate) -> bool:
-    return each.signature.last

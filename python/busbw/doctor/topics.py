@@ -21,7 +21,8 @@ from busbw.doctor.trouble import is_said_error
 
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
-    r"NCCL INFO|^Exception raised from |^(?:\[\w{1,12}\]:? ?)?frame #\d{1,4}: |[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
+    r"NCCL INFO|^(?:\[\w{1,12}\]:? ?)?Exception raised from |^(?:\[\w{1,12}\]:? ?)?frame #\d{1,4}: |^\W*not found\W*$"
+    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
@@ -46,12 +47,11 @@ _TOPICS = tuple(
             "gpu-memory-error",
         ),
         (r"peer-to-peer test", "p2p-broken"),
-        (r"inforom|field diag", "gpu-error-other"),
         (r"gpu.{0,60}(?:thermal|temperature|throttl|overheat|power)|(?:thermal|power) violation", "gpu-slowdown"),
         (r"certificate|x509|\bssl\b.{0,40}(?:verif|handshake)", "certificate"),
         (r"\bpcie\b|\baer\b|pcieport", "pcie-errors"),
-        (r"\bxid\b", "gpu-error-other"),
-        (r"\bMCE\b|machine check|\bEDAC\b", "machine-check"),
+        (r"\bxid\b|inforom|field diag", "gpu-error-other"),
+        (r"(?-i:\bMCE\b)|machine check|\bEDAC\b", "machine-check"),
         (
             r"^\[ERROR\] (?![A-Z_]+\()|level=\W?(?:error|fatal)\W{1,3}msg=|nvidia-container|\bcdi\b|enroot|pyxis"
             r"|\brunc\b|containerd|oci runtime",
@@ -59,7 +59,7 @@ _TOPICS = tuple(
         ),
         (r"nvshmem|ibgda", "nvshmem-init"),
         (r"symmetric_?mem|symm_mem", "window-mismatch"),
-        (r"\bcoordination (?:service|agent)|JAX distributed service|coordination_service|distributed_runtime", "xla-error"),
+        (r"\bcoordination[ _](?:service|agent)|JAX distributed service|distributed_runtime", "xla-error"),
         (
             r"\bnixl|mooncake|lmcache|(?:^|\W)[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w/]{1,80}\.(?:cpp|h):\d+\]"
             r"|\] ?(?:TransferEngine|HandShake\w*|\w{2,12}Transport|(?:Client|Server)Session): "
@@ -109,7 +109,7 @@ _TOPICS = tuple(
             r"|pytorchjob",
             "kubernetes-event",
         ),
-        (r"rendezvous|\brdzv|\betcd\b", "rendezvous-timeout"),
+        (r"^(?!.*(?:Value|Type)Error: .*must be).*(?:rendezvous|\brdzv|\betcd\b)", "rendezvous-timeout"),
         (r"tcpstore|\bc10d\b.{0,60}store", "store-lost"),
         (r"\bgloo\b", "gloo-error"),
         (r"\bpmix|\bpmi2?\b", "pmi"),

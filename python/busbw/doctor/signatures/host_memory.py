@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         r"Failed to (?:c|re)?alloc(?:ate)? (?:host|pinned) memory",
         r"std::bad_alloc",
         r"node running low on memory",
-        r"MemoryError: Unable to allocate",
+        r"MemoryError: Unable to allocate|(?:^|\]: ?)MemoryError\W*$",
         r"Cannot allocate memory.{0,40}(?:fork|mmap)",
         r"Out of memory: Kill",
         r"oom[-_]kill",

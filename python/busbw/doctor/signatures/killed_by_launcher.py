@@ -50,8 +50,8 @@ SIGNATURE = Signature(
     confirm="the first failure in torchrun's summary (Root Cause) or the first rank in mpirun's",
     cure=(
         "look above this line, in the log of the rank that is named, for its first error or traceback. Where there is "
-        "none: dmesg of its host (OOM killer, segfault, Xid) and faulthandler (PYTHONFAULTHANDLER=1). Where none failed: "
-        "sacct -j JOB -o State,Reason, kubectl get events, and the logs of the other nodes"
+        "none: dmesg of its host (OOM killer, segfault, Xid) and faulthandler (PYTHONFAULTHANDLER=1). Where none "
+        "failed: sacct -j JOB -o State,Reason, kubectl get events, and the logs of the other nodes"
     ),
     source="torch/distributed/elastic; Open MPI; Slurm",
     tell=tell,

@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         r"did not receive entire connect ACK from peer|remote peer unexpectedly closed connection while",
         r"\bmca_\w+: unable to|\bmca_\w+: could not|\bmca_\w+: cannot",
         r"[Tt]he selected PML was \w+ on|pml_ucx\S* .{0,60}(?:unavailable|not available)",
-        r"PML add procs failed|No components were able to be opened in the pml framework",
+        r"PML add procs failed|No components were able to be opened in the (?:pml|btl|mtl|bml) framework",
         r"at least one pair of MPI processes are unable to reach each other",
         r"\bpml_ucx\.c:\d+ +Error",
         r"MPIDI_OFI_\w+.{0,80}(?:fail|error)",

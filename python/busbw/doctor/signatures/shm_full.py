@@ -5,7 +5,7 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="shm-full",
     stage=Stage.SYSTEM,
-    title="/dev/shm is full or too small: no segment of shared memory can be made there",
+    title="/dev/shm is full or too small: NCCL or the program can make no shared memory there",
     patterns=(
         r"Usage of EmptyDir volume \"\S{0,40}shm\S{0,40}\" exceeds",
         r"Please check that /dev/shm|unable to write to file </torch_",
