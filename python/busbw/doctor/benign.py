@@ -34,6 +34,8 @@ _WORDS = (
     r"Conflicting CPU frequency values detected",
     # What a program was configured with, and takes in its place.
     r"\b(?:kernel )?command line: |is unrecognized\. Using the default",
+    # PyTorch's compiler tries kernels that a GPU has no room for, and takes another one.
+    r"_inductor/select_algorithm\.py:\d+\]",
     # What a number means, told and not met.
     r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
     # What a build looks for on this machine.

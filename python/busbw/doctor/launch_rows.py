@@ -73,8 +73,12 @@ run as root ; mpirun refuses to run as root ;
 orted: ; MPI is not found on the other host (orted) ;
  install the same MPI at the same place on all hosts and name it: mpirun --prefix /opt/openmpi. Or set PATH and
  LD_LIBRARY_PATH in ~/.bashrc, before the line that leaves it for shells that are not interactive
-unable to locate|could not access|unable to (?:launch|find) the ; a host does not have the program at that path ;
- build or mount the program at the same path on all hosts, or give its full path
+Exec format error ; the program is none that this machine can start: a script without its first line #!, or built for
+ another processor ;
+ file PROGRAM on that host; build it there, or give the script its first line (#!/bin/bash)
+unable to locate|could not access|unable to (?:launch|find) the ; a host does not have the program at that path, or not
+ the folder in which it shall start ;
+ build or mount the program and the folder that the next lines name at the same path on all hosts, or give the full path
 complete a TCP connection|lost communication|does not know ; mpirun and its daemons on the other hosts cannot reach
  each other, or a daemon ended ;
  open all ports between the hosts and name the network: --mca oob_tcp_if_include eth0 (PRTE: --prtemca

@@ -32,6 +32,7 @@ SIGNATURE = Signature(
         r"unable to (?:launch|start|find) the (?:specified|following) (?:application|executable|process)",
         r"(?:ORTE|PRTE) daemon has unexpectedly failed",
         r"(?:ORTE|PRTE) was unable to reliably start",
+        r"^\s{1,8}Error: +Exec format error",
         r"hostfile .{0,80}(?:does not exist|could not be (?:found|opened|parsed))",
         r"HYDU?_?\w+.{0,120}(?:unable to|error (?:waiting|connecting|parsing|executing))",
         r"oversubscribe|more processes than cpus",

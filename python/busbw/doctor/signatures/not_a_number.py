@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"Unexpected result (?:nan|inf|tensor\((?:nan|inf))",
         r"\b(?:loss is nan|loss is inf|loss became nan|loss became inf|loss went to nan|loss = nan|loss=nan)\b",
         r"(?:NaN|Inf)(?:/Inf)? (?:detected|encountered|found) (?:in|at|on|during)\b",
+        r"but found invalid values: ?tensor\(\[{1,4}\s?-?(?:nan|inf)",
         r"checkForNaN|\b[Nn]on-?finite (?:grad|loss|value)\w*",
         r"\bloss is (?:infinite|not finite|NaN or)",
         r"Function '\w+Backward\d*' returned nan values",

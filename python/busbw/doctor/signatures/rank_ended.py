@@ -7,8 +7,9 @@ from busbw.doctor.signature import Signature, Stage
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """With the exit code, where a line tells it."""
-    code = next((f" with exit code {each['code']}" for each in groups if "code" in each), "")
-    return f"a rank's program ended{code}: whoever watches it says so, the reason is in that rank's log"
+    code = next((each["code"] for each in groups if "code" in each), "")
+    how = f" by signal {code[1:]}" if code.startswith("-") else f" with exit code {code}" if code else ""
+    return f"a rank's program ended{how}: whoever watches it says so, the reason is in that rank's log"
 
 
 SIGNATURE = Signature(
@@ -18,7 +19,7 @@ SIGNATURE = Signature(
     patterns=(
         r"\.service: (?:Start request repeated too quickly"
         r"|Main process exited, code=exited, status=(?P<code>[1-9]\d{0,2})/)",
-        r"failed \(exitcode: (?P<code>[1-9]\d{0,2})\) local_rank: \d",
+        r"failed \(exitcode: (?P<code>[1-9]\d{0,2}|-(?:[1235]|1[0-9]|2[0-9]|3[01]))\) local_rank: \d",
         r"^\W{0,4}exitcode *: (?P<code>[1-9]\d{0,2}) \(pid: \d",
         r"(?:exits|exited) with return code = (?P<code>[1-9]\d{0,2})\b",
         r"flux-job: task\(s\) exited with exit code (?P<code>[1-9]\d{0,2})",

@@ -45,6 +45,7 @@ SIGNATURE = Signature(
         "not permitted",
         "too many open files",
         "file too large",
+        "read-only file system",
     ),
     confirm="df -h /dev/shm in the container while the job starts",
     cure=(
