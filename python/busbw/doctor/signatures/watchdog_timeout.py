@@ -29,7 +29,9 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     what = f"a collective ({', '.join(ops)})" if ops else "a collective"
     names = dict.fromkeys(each["name"] for each in groups if "name" in each)
     what += f" of process group {', '.join(list(names)[:3])}" if names else ""
-    title = f"{what} did not finish in its time" + (f" of {seconds} s" if seconds else "")
+    # A watchdog ends a collective that failed, too, and only a timeout tells for how long it ran.
+    failed = "failed or " if not seconds and any("enq" in each for each in groups) else ""
+    title = f"{what} {failed}did not finish in its time" + (f" of {seconds} s" if seconds else "")
     lagging = behind(groups)
     if lagging:
         return f"{title}: {lagging}"

@@ -368,7 +368,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"NCCL version (\S{1,60})", _version),
         (r"Using network (\S{1,60})", _network),
         (r"NET/(\w{1,40}) ?: Using(?! \d)(.*)", _net_using),
-        (r"NET/\w+ ?: GPU Direct RDMA (?:Dis|dis|En|en)abled.*", _gdr),
+        (r"NET/(?!Socket\b)\w+ ?: GPU Direct RDMA (?:Dis|dis|En|en)abled.*", _gdr),
         (r"(?:TUNER/Plugin|Using tuner).*", _tuner),
         (
             r"(?:NET/Plugin|Plugin |NET/IB : No|Failed to initialize NET|(?:Initialized|Assigned) NET|ENV/Plugin|"
