@@ -17,6 +17,15 @@ number of processes is not what the model was built for ; mpirun -n as many as t
 failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another GPU or version ; build it anew \
 (trtllm-build) with the TensorRT that \
 loads it, on the kind of GPU that runs it
+NCCL is not supported on CPU ; a worker without a GPU takes part in collectives over NCCL ; give every worker a GPU \
+that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
+threads? to join the rendezvous|rendezvous\.cc ; in a job of XLA (JAX) all wait for a device that never joined ; look \
+for the first error of the device or process that is missing (out of memory, Xid, exception), py-spy dump on it. Where \
+compiling or loading takes long: XLA_FLAGS=--xla_gpu_nccl_termination_timeout_seconds=N \
+--xla_gpu_executable_terminate_timeout_seconds=N
+(?:exit\w*|terminated|killed|died) (?:with|by|due to|from)?:? ?(?:signal|exit ?code|code|status)?:? ?(?:-9\b|9\b|137\b|\
+SIGKILL) ; a process was killed from outside: mostly the host, the pod or the job had no memory left ; dmesg (oom-kill), \
+kubectl describe pod or sacct -o MaxRSS say whether; more memory, fewer workers and processes that load weights at once
 heartbeat RPC failed|DEADLINE_EXCEEDED ; a call to another process got no answer in its time ; see that the \
 coordinator (process 0) and its host still run and that its port is open to all hosts; its own log says why it ended
 synchronize device activity|synchronize on CUDA context|synchronize GPU before ; work on that GPU had failed before ; \
@@ -144,7 +153,8 @@ ONDecodeError|validation errors? for|TOMLDecodeError|InterpolationKeyError ; a c
 program reads ; correct the key or value that is named; compare with the version's own example
 \.triton/cache|TRITON_CACHE|torchinductor_\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
 other ; a cache of its own for each host on a local disk: TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR under /tmp
-is stale\b.{0,80}incarnation|with a different incarnation|is already connected|ALREADY_EXISTS ; a process came back, \
+is stale\b.{0,80}incarnation|[Ii]ncarnation id \d+ is (?:stale|not connected)|incarnation doesn't match|\
+with a different incarnation|is already connected|ALREADY_EXISTS ; a process came back, \
 or two have the same number, \
 while the others still run ; restart all processes together, give each its own process_id (and one coordinator per \
 job)
@@ -183,7 +193,7 @@ lengths at the last frame of your own code on that rank; a sample or column may 
 and batches; look at the sizes that are passed on that rank
 peer access is not supported ; these GPUs cannot access each other's memory ; switch the custom all-reduce off \
 (--disable-custom-all-reduce, use_custom_all_reduce disable), NCCL_P2P_DISABLE=1; look at ACS and IOMMU
-Reused local directory ; an earlier run left shared memory of that dataset behind ; \
+Reused local directory|/\d{6}_(?:locals|barrier|cache_usage|shard_\w+|next_epoch) ; an earlier run left shared memory of that dataset behind ; \
 streaming.base.util.clean_stale_shared_memory() once at the start, or another local directory
 unique IP address|VLLM_HOST_IP ; nodes tell the same address ; set VLLM_HOST_IP on each node to its own address, \
 host network for containers
@@ -287,6 +297,9 @@ access to \S{1,40}\.safetensors|[Ff]ailed to deserialize|plan file is not compat
 the file was built by another version, or for another GPU ; build it again with the version and on the GPU that run it
 ~~unrecognized arguments|invalid choice|following arguments are required|No such option ; a command line has an \
 option that this version does not know ; correct the option; --help shows those of the installed version
+~~(?:[Ww]orker|[Ee]xecutor|[Cc]hild|[Ss]ub-?process|[Ee]ngine|MPI ?[Pp]ool)\w*\b.{0,50}(?:returned (?:an )?error|died|\
+crashed|exited|terminated|was shut down) ; a process of the program ended, and this one only reports it ; read that \
+process's own first error, which stands before this line or in its own log; without any: dmesg (killed for memory)
 ~~Timed? ?out|TimeoutError ; something did not answer in time ; look at what it waits for: that process's own log, \
 then py-spy dump --pid PID there
 ~~NotImplementedError|not implemented ; this combination is not implemented in the installed version ; another \

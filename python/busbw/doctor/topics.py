@@ -21,7 +21,7 @@ from busbw.doctor.trouble import is_said_error
 
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
-    r"NCCL INFO|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
+    r"NCCL INFO|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )

@@ -1,0 +1,75 @@
+"""What `particulars` knows of drivers, fabrics and starts: rows of words of the evidence, the cause, and its cure."""
+
+MACHINE_ROWS = {
+    "driver-too-old": r"""
+\b804\b|forward compatibility|non supported HW|CompatNotSupported ; libraries for CUDA's forward compatibility are loaded
+ on a GPU that has none (GeForce, workstation), or beside a driver that they do not fit ;
+ remove cuda-compat-* from the image and /usr/local/cuda/compat from LD_LIBRARY_PATH and /etc/ld.so.conf.d; then update
+ the host's driver, or use an image of the CUDA version that nvidia-smi shows
+unsupported toolchain|UNSUPPORTED_PTX|\b222\b ; a kernel was compiled by a newer CUDA toolkit than this driver knows ;
+ update the driver, or build with the CUDA version that nvidia-smi shows (nvcc, Triton's ptxas, NVRTC)
+""",
+    "driver-mismatch": r"""
+\b803\b|unsupported display driver|SYSTEM_DRIVER_MISMATCH ; the process loads a libcuda of another driver than the kernel
+ module (error 803): the container brings its own, or the driver was updated without a reboot ;
+ ldconfig -p | grep libcuda in the same container: remove cuda-compat and nvidia-driver packages from the image; on the
+ host reboot or reload the nvidia modules
+""",
+    "p2p-broken": r"""
+ipcUtils|cudaIpc|[Ii]pcMemory|custom_all_?reduce|tensorrt_llm|TensorRT-LLM ; these GPUs have no peer access (P2P), which
+ the program's own all-reduce needs ;
+ build or start without it (TensorRT-LLM: --use_custom_all_reduce disable, allreduce_strategy NCCL; servers:
+ --disable-custom-all-reduce), so that NCCL goes through host memory; nvidia-smi topo -p2p r shows the pairs. Where the
+ GPUs should have it: IOMMU and ACS off
+""",
+    "sharp": r"""
+create SHARP job|No resources|service record|AM not reachable|Aggregation Manager|connect ; SHARP's aggregation manager
+ (sharp_am) is not reached, or has no tree left for this job ;
+ on the subnet manager's host: systemctl status sharp_am, its log and reservations; sharp_hello on a node. Until then
+ NCCL_COLLNET_ENABLE=0
+""",
+    "fabric-manager": r"""
+Pre-NVL5|NV_WARN_NOTHING_TO_DO|NVSwitch device information ; the fabric manager finds no NVSwitch through the driver: the
+ machine has none, or those of NVLink 5 (B200, GB200), which it reaches by nvlsm and RDMA devices ;
+ B200 and newer: modprobe mlx5_ib ib_umad (linux-modules-extra), install nvlsm of the fabric manager's release, restart
+ nvidia-fabricmanager; nvidia-smi -q must show Fabric State Completed. Without NVSwitches disable the service: nothing
+ needs it
+config file item|invalid value ; the fabric manager refuses its configuration ;
+ take the fabricmanager.cfg of the installed package; the folders that it names (log, topology, database) must exist and
+ be writable
+NVLSM|nvlsm ; the subnet manager of NVLink (nvlsm), which the fabric manager needs on B200 and newer, does not run ;
+ install nvlsm of the fabric manager's release, modprobe ib_umad mlx5_ib, read /var/log/nvlsm.log, then restart
+ nvidia-fabricmanager
+State *: *(?:In Progress|Not Started)|fabric\.state ; the GPUs wait to be registered with the NVLink fabric: the fabric
+ manager (on B200 and newer its nvlsm too) does not run ;
+ systemctl status nvidia-fabricmanager and its log; install it in the driver's exact version and start it; in a VM the
+ provider's host runs it
+""",
+    "rank-count": r"""
+mpiSize|MPI (?:world )?size|tp \* ?pp|tp_size ?\* ; the number of MPI processes is not what the engine was built for ;
+ mpirun -n (srun -n) as many as tp_size * pp_size * cp_size, one GPU each, or build the engine for that number
+""",
+    "rendezvous-timeout": r"""
+tasks? that reached the barrier|Wait_for_all_tasks|coordination.{0,40}[Bb]arrier ; not all processes of a JAX job reached
+ its start ;
+ read the logs of the tasks that are named: never started, crashed while they loaded, or another coordinator address.
+ num_processes and coordinator_address alike on all, its port open; initialization_timeout=SECONDS where starts are slow
+waiting for group|to be resolved ; not all workers of a TensorFlow job joined its group ;
+ one TF_CONFIG on all workers, differing in the index alone; every worker started and its port open; the same number of
+ GPUs on each
+""",
+    "window-mismatch": r"""
+overlapping devices ; two ranks of a group for symmetric memory have the same device: they are on different hosts, which
+ PyTorch's symmetric memory does not span here, or one GPU was given to both ;
+ make such groups of the ranks of one host (or of one NVLink domain with IMEX and fabric handles), each rank with its
+ own GPU (set_device(LOCAL_RANK)); other groups do without symmetric memory
+""",
+    "gpu-not-visible": r"""
+could not select device driver|capabilities: \[\[gpu ; Docker has no way to give GPUs to containers ;
+ install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, restart docker; then docker run
+ --gpus all
+not compiled with CUDA|platform CUDA|CPU-only ; the framework that is installed was built without CUDA ;
+ install its CUDA build (pip index or conda channel of that CUDA version), and no other build of it before that one in
+ PYTHONPATH
+""",
+}
