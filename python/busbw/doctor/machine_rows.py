@@ -64,6 +64,22 @@ overlapping devices ; two ranks of a group for symmetric memory have the same de
  make such groups of the ranks of one host (or of one NVLink domain with IMEX and fabric handles), each rank with its
  own GPU (set_device(LOCAL_RANK)); other groups do without symmetric memory
 """,
+    "collective-mismatch": r"""
+submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only some ranks hand over a tensor to Horovod,
+ and the others never do ;
+ the lines Missing ranks (Stalled ranks) name who: look at their logs and stacks first (crash, data that ran out, another
+ branch). Every rank must reduce the same tensors in every step; hvd.join() where data is uneven
+""",
+    "connection-refused": r"""
+SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|mooncake|nixl ; the transfer engine of the peer
+ (Mooncake, NIXL) does not listen at the address that it gave ;
+ see that the peer's server runs and tells an address that others reach (host name or --host of its own, no 127.0.0.1);
+ open its ports; where it was restarted, clear its old entry in the metadata server
+/job:worker|grpc|ipv4:|ipv6: ; a worker's server (gRPC) does not listen at its address: not started, ended, or named
+ wrongly ;
+ read that worker's own log first; the same cluster list (TF_CONFIG, coordinator_address) on all, each worker started,
+ its port open
+""",
     "gpu-not-visible": r"""
 could not select device driver|capabilities: \[\[gpu ; Docker has no way to give GPUs to containers ;
  install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, restart docker; then docker run

@@ -26,6 +26,10 @@ DEVMEM|devmem|dmabuf_import|Protocol not available ; the kernel or the NIC's dri
  receive daemon of that release; NCCL_NET=Socket to go on without
 """,
     "invalid-argument": r"""
+must be initiali[sz]ed via|_INITIALIZER|ncclDevCommRequirements|struct\w* (?:size|version|magic) ; a structure that NCCL
+ gets was not filled by its initializer: the program was built for the headers of another release ;
+ begin with the macro that is named (NCCL_CONFIG_INITIALIZER, NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER) and build against
+ the headers of the NCCL that is loaded; until then load the release that it was built for
 Invali[dg] config (?P<what>[\w /]{2,40}?)(?: attribute)?(?: value (?P<value>[\w/-]{1,30}))?$ ; ncclConfig_t holds a
  value that NCCL refuses: {what} {value} ;
  correct that field, or leave it unset (start from NCCL_CONFIG_INITIALIZER). In PyTorch it is

@@ -19,12 +19,15 @@ failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another
 loads it, on the kind of GPU that runs it
 NCCL is not supported on CPU ; a worker without a GPU takes part in collectives over NCCL ; give every worker a GPU \
 that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
+Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different shape ; \
+pad or cut to one shape on all ranks before the call (the last batch: drop_last=True), or take a call for different \
+sizes (all_gather_object, all_to_all with splits)
 threads? to join the rendezvous|rendezvous\.cc ; in a job of XLA (JAX) all wait for a device that never joined ; look \
 for the first error of the device or process that is missing (out of memory, Xid, exception), py-spy dump on it. Where \
 compiling or loading takes long: XLA_FLAGS=--xla_gpu_nccl_termination_timeout_seconds=N \
 --xla_gpu_executable_terminate_timeout_seconds=N
 (?:exit\w*|terminated|killed|died) (?:with|by|due to|from)?:? ?(?:signal|exit ?code|code|status)?:? ?(?:-9\b|9\b|137\b|\
-SIGKILL) ; a process was killed from outside: mostly the host, the pod or the job had no memory left ; dmesg (oom-kill), \
+SIGKILL(?! by OOM)) ; a process was killed from outside: mostly the host, the pod or the job had no memory left ; dmesg (oom-kill), \
 kubectl describe pod or sacct -o MaxRSS say whether; more memory, fewer workers and processes that load weights at once
 heartbeat RPC failed|DEADLINE_EXCEEDED ; a call to another process got no answer in its time ; see that the \
 coordinator (process 0) and its host still run and that its port is open to all hosts; its own log says why it ended
