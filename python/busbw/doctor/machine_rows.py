@@ -54,9 +54,65 @@ tasks? that reached the barrier|Wait_for_all_tasks|coordination.{0,40}[Bb]arrier
  its start ;
  read the logs of the tasks that are named: never started, crashed while they loaded, or another coordinator address.
  num_processes and coordinator_address alike on all, its port open; initialization_timeout=SECONDS where starts are slow
+etcd|no leader ; etcd, over which the processes find each other, does not answer ;
+ etcdctl endpoint health; give every process its address (--rdzv-endpoint); a full disk or a lost majority stops it. The
+ c10d backend needs none
+RendezvousClosedError ; the rendezvous was closed: another node ended this run before ;
+ start all nodes again with a new --rdzv-id; look at the node that ended first
+quorum ; replicas of the job did not reach a quorum ;
+ see that the lighthouse and as many replica groups as --min_replicas run; raise the quorum's timeouts where starts differ
 waiting for group|to be resolved ; not all workers of a TensorFlow job joined its group ;
  one TF_CONFIG on all workers, differing in the index alone; every worker started and its port open; the same number of
  GPUs on each
+""",
+    "ib-invalid-gid": r"""
+No such device|errno 19\b ; the RDMA device or port of that queue pair is gone, or its GID belongs to an interface that
+ the process does not see ;
+ ibv_devinfo in the same container: the port must be Active and its interface in this network namespace (RoCE: host
+ network, or the RDMA plugin's own); name the devices that work (NCCL_IB_HCA)
+No data available|\b61\b|GID\b.{0,60}(?:zero|null|empty) ; the entry of the GID table that is used is empty: the
+ interface has no address of that kind ;
+ show_gids on both hosts; unset NCCL_IB_GID_INDEX, or set the index of RoCE v2 with an IPv4 address; give the interface
+ its address, in the container too
+GID table change ; the addresses of an RDMA interface changed while the job ran ;
+ keep the interface's addresses fixed (DHCP, NetworkManager, bonding, keepalived); the GID index stays right then
+""",
+    "amd-gpu-error": r"""
+XGMI ; a link between AMD GPUs (XGMI) failed ;
+ amd-smi xgmi -e and dmesg say which; reset the GPUs (amd-smi reset -G), leave the node out where it returns
+ring \S{1,40} timeout|job_timedout|MES |qcm fence|Failed to (?:evict|quiesce) ; a queue of an AMD GPU stood still, and the
+ driver resets it ;
+ update amdgpu driver and firmware together; run the same kernel alone; reset the GPU (amd-smi reset -G) and drain the
+ node where it returns under other programs
+page fault|PROTECTION_FAULT|MEMORY_(?:FAULT|APERTURE)|ILLEGAL|INVALID_PACKET ; a kernel on an AMD GPU used an address that
+ it may not ;
+ it is a fault of the program or its libraries: AMD_SERIALIZE_KERNEL=3 and HSA_XNACK as needed show which kernel;
+ one ROCm for driver and user space; IOMMU with iommu=pt
+""",
+    "network-not-found": r"""
+GDAKI ; no NIC of this host can be driven by GPU kernels (GIN over GDAKI) ;
+ ConnectX-6 Dx or newer with DOCA and a driver that allows it; NCCL_GIN_TYPE=2 takes the proxy, NCCL_GIN_ENABLE=0 none
+NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no provider on this host ;
+ fi_info -p efa in the same container must list devices: attach EFA to the instance, give the container
+ /dev/infiniband (vpc.amazonaws.com/efa), use the libfabric of the EFA installer before others in LD_LIBRARY_PATH
+\bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
+ mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
+""",
+    "gpu-permission": r"""
+/dev/kfd|/dev/dri|render|video ; the user may not open AMD's devices (/dev/kfd, /dev/dri) ;
+ add the user to the groups that own them (render, video; --group-add in containers), give the container
+ --device=/dev/kfd --device=/dev/dri
+avc: +denied|apparmor ; SELinux or AppArmor of the host forbids it ;
+ label the volume (:z), --security-opt label=disable or apparmor=unconfined, or a policy module (audit2allow)
+""",
+    "kv-transfer": r"""
+REG|register|memory|memlock|NIXL_ERR_NOT_ALLOWED ; a server cannot register its cache with the NIC ;
+ unlimited memlock in the container, nvidia_peermem or DMA-BUF on the host, /dev/infiniband in the container; smaller
+ pools where the NIC's limit is met
+handshake|endpoint|connection|connect|REMOTE_DISCONNECT|not active|inactive|GID|gid ; the engines of two servers do not
+ reach each other over RDMA ;
+ name NICs that reach each other on both sides (--disaggregation-ib-device, UCX_NET_DEVICES), the GID of RoCE v2
+ (MC_GID_INDEX, UCX_IB_GID_INDEX); see whether the other server died first; open its ports
 """,
     "window-mismatch": r"""
 overlapping devices ; two ranks of a group for symmetric memory have the same device: they are on different hosts, which
