@@ -166,6 +166,10 @@ nvidia-container-(?:cli|runtime).{0,80}(?:driver|nvml|initialization|ldcache) ; 
  the
  driver on the host does not answer ;
  run nvidia-smi on the host; load or repair the driver there, then restart the container runtime
+exit status 32|mount\.nfs|mount\.lustre|NFS|access denied by server ; a network volume (NFS, Lustre) of the pod cannot be
+ mounted on that node ;
+ mount it by hand on the node: the server must export it to that node's address (exportfs, its firewall) and answer;
+ nfs-common or the file system's client must be installed there
 FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
  see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
 """,

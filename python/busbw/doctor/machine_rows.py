@@ -136,6 +136,11 @@ SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|moonc
  read that worker's own log first; the same cluster list (TF_CONFIG, coordinator_address) on all, each worker started,
  its port open
 """,
+    "gpu-too-new": r"""
+hip|HIP|gfx\d|code object|ROCm ; the program or library has no code for this AMD GPU (gfx) ;
+ rocminfo shows its gfx name: take the build of ROCm and framework that lists it, or build with
+ PYTORCH_ROCM_ARCH=gfxNNN; HSA_OVERRIDE_GFX_VERSION only for cards of the same family
+""",
     "gpu-not-visible": r"""
 could not select device driver|capabilities: \[\[gpu ; Docker has no way to give GPUs to containers ;
  install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, restart docker; then docker run

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.doctor.launch_rows import LAUNCH_ROWS
-from busbw.doctor.machine_rows import MACHINE_ROWS
-
 ROWS = {
-    **LAUNCH_ROWS,
-    **MACHINE_ROWS,
     "wrong-interface": r"""
 btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other hosts cannot reach ;
  name the network that all hosts share: --mca btl_tcp_if_include 10.0.0.0/8 --mca oob_tcp_if_include 10.0.0.0/8 (or
@@ -128,6 +123,10 @@ nvls|NVLS|[Mm]ulticast ; GPU memory for NVLink multicast (NVLS) cannot be had: i
  free GPU memory (smaller batches), restart the fabric manager and reset the GPUs; NCCL_NVLS_ENABLE=0 until then
 """,
     "nvshmem-init": r"""
+bootstrap_uid|ncclSocket|bootstrap (?:connect|init|allgather|preinit) ; NVSHMEM's processes do not find each other over
+ sockets (bootstrap) ;
+ NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names the interface that all hosts share; all ports open between them; every rank
+ started with the same unique id, or NVSHMEM_BOOTSTRAP=MPI or PMI
 IoMemory|alloc_and_map_qp_uar|map UAR|PeerMappingOverride|devx_uar ; NVSHMEM's IBGDA may not map the NIC's doorbells
  into the GPU: the driver does not allow it ;
  options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingOverride=1;" in /etc/modprobe.d, then
@@ -329,8 +328,8 @@ unspecified launch failure ; a kernel failed while it ran: mostly an access outs
  run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; look for an Xid of that GPU in dmesg; update
  the extension that the kernel is of
 """,
-    "rank-count": MACHINE_ROWS["rank-count"]
-    + r"""(?i:batch.{0,120}(?:world|gradient|micro)|train_batch_size) ; sizes of batches do not fit the number of ranks ;
+    "rank-count": r"""
+(?i:batch.{0,120}(?:world|gradient|micro)|train_batch_size) ; sizes of batches do not fit the number of ranks ;
  global batch = micro batch * gradient accumulation * data parallel ranks; correct one of the three in the config
 """,
 }

@@ -161,7 +161,7 @@ with a different incarnation|is already connected|ALREADY_EXISTS ; a process cam
 or two have the same number, \
 while the others still run ; restart all processes together, give each its own process_id (and one coordinator per \
 job)
-[Pp]reempt ; the host or worker was taken away ; look at the events of the scheduler or cloud for that worker; start \
+[Pp]reempt(?!ion_\w+\.(?:cc|h|py)) ; the host or worker was taken away ; look at the events of the scheduler or cloud for that worker; start \
 again from the last checkpoint, on capacity that is not spot or with restarts allowed
 ~FileNotFoundError|No such file or directory|(?:[Ff]ile|[Ff]older|[Dd]irector\w{1,6}|[Pp]ath|checkpoint|\
 /\S{1,200}).{0,80}\
@@ -215,11 +215,11 @@ Horovod job failed|minimum? .{0,20}slots|Current available slots ; too few hosts
 host of the discovery script or hostfile answers ssh and has its slots; raise --elastic-timeout
 ~~requires .{0,40}(?:version|>=|==|install)|is required but|please install|pip install ; a package is missing or too \
 old ; install the version that is named, in the environment of all nodes
-401\b|[Uu]nauthori[sz]ed|authentication required|pull access denied|requested access .{0,20}denied ; the registry \
+\b401[ :]{1,2}[CU]\w|(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}401\b|[Uu]nauthori[sz]ed|authentication required|pull access denied|requested access .{0,20}denied ; the registry \
 refuses this user ; log in to the registry on that node: ~/.config/enroot/.credentials, docker login, imagePullSecrets
-manifest (?:unknown|for)|name unknown|\b404\b|[Nn]ot [Ff]ound.{0,20}manifest|InvalidImageName ; there is no image of \
+manifest (?:unknown|for)|name unknown|(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}404\b|\b404 [A-Z]\w|[Nn]ot [Ff]ound.{0,20}manifest|InvalidImageName ; there is no image of \
 that name and tag ; correct it (enroot: REGISTRY#IMAGE:TAG, a file as ./IMAGE.sqsh), or push it for this processor
-\b429\b|toomanyrequests|[Rr]ate limit ; the registry allows no more downloads for now ; log in, keep a mirror, or \
+(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}429\b|\b429 [A-Z]\w|toomanyrequests|[Rr]ate limit ; the registry allows no more downloads for now ; log in, keep a mirror, or \
 import the image once to a file (enroot import) that all nodes read
 failed to execute: |exec: "|exec format error|entrypoint(?!s) ; the image lacks the program or entrypoint that is \
 started, or is for another processor ; docker run --rm IMAGE ls -l of it; --no-container-entrypoint; an image of \
@@ -263,7 +263,7 @@ Error no file named|no file named ; a folder of a model lacks its weights ; down
 (model.safetensors.index.json and all parts), give the right folder, the same on all nodes
 gpu-architecture|nvrtc: ; the CUDA compiler at run time (NVRTC) is too old for this GPU ; a newer CUDA build of the \
 framework, TORCH_CUDA_ARCH_LIST of this GPU, no older nvrtc in LD_LIBRARY_PATH
-Number of processes must|num_processes|coordinator_address|process_id must ; JAX was not told how many processes \
+Number of processes must|(?<!-)num_processes\b.{0,30}(?:must|defined|None)|coordinator_address|process_id must ; JAX was not told how many processes \
 there are ; jax.distributed.initialize(coordinator_address, num_processes, process_id), or start it by a launcher \
 whose variables JAX knows (Slurm, Open MPI, Kubernetes)
 exceeded \d+% memory budget|nanny|CommClosedError ; a worker of Dask ran out of memory or was lost ; a higher memory \
