@@ -90,6 +90,10 @@ page fault|PROTECTION_FAULT|MEMORY_(?:FAULT|APERTURE)|ILLEGAL|INVALID_PACKET ; a
  one ROCm for driver and user space; IOMMU with iommu=pt
 """,
     "network-not-found": r"""
+undefined symbol|symbol lookup error|version \S{1,30} not (?:found|defined) ; the network plugin needs another release of a
+ library (libfabric, libibverbs, NCCL) than the one that is loaded ;
+ ldd -r on the plugin's file shows what is missing: put the libraries that came with the plugin (EFA: /opt/amazon/efa/lib)
+ before others in LD_LIBRARY_PATH, in the image too
 GDAKI ; no NIC of this host can be driven by GPU kernels (GIN over GDAKI) ;
  ConnectX-6 Dx or newer with DOCA and a driver that allows it; NCCL_GIN_TYPE=2 takes the proxy, NCCL_GIN_ENABLE=0 none
 NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no provider on this host ;
@@ -135,6 +139,24 @@ SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|moonc
  wrongly ;
  read that worker's own log first; the same cluster list (TF_CONFIG, coordinator_address) on all, each worker started,
  its port open
+""",
+    "tcpx-error": r"""
+no ctrl interface|SOCKET_IFNAME|interfaces? (?:not|that)|[Nn]o (?:network )?interface ; the plugin of Google's machines
+ finds no network interface of the names that it was given ;
+ ip -br addr in the pod must show the interfaces of all its networks (annotation networking.gke.io/interfaces,
+ hostNetwork); correct NCCL_GPUDIRECTTCPX_SOCKET_IFNAME and _CTRL_DEV (NCCL_FASTRAK_IFNAME, NCCL_FASTRAK_CTRL_DEV)
+""",
+    "nvswitch-error": r"""
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk NVLink fail|not trained ; a link between a GPU and an
+ NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
+ nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
+ tray, and have it replaced where the link stays down
+""",
+    "nvlink-error": r"""
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|connections?)|not trained ; a link between a
+ GPU and an NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
+ nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
+ tray, and have it replaced where the link stays down
 """,
     "gpu-too-new": r"""
 hip|HIP|gfx\d|code object|ROCm ; the program or library has no code for this AMD GPU (gfx) ;
