@@ -16,9 +16,11 @@ from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
+from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.scan import Scan
 from busbw.doctor.sentences import meant
+from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.xids import XIDS
 
 UNKNOWN = "unknown-error"
@@ -105,7 +107,7 @@ _ADVISES = re.compile(
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
-    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|for debugging|report|(?:file|open|raise|submit|create) (?:an? "
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|^check failed|for debugging|report|(?:file|open|raise|submit|create) (?:an? "
     r")?(?:\w+ )?issue|NCCL_DEBUG|for (?:more )?details"
     r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass"
     r"|change|update|switch|select)\w*\W*$",
@@ -171,7 +173,10 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     hint = own_advice(text) if finding.name in _ALL else ""
     if part is not None and (part is _OBJECTS or family is None or family in BROAD):
         _, where, cure = part
-        return replace(finding, title=f"{finding.title}: thrown {where}", fix=f"{cure}. Also: {finding.fix}")
+        # What is known of this very sentence stands before what is known of where it was thrown.
+        exact = finding.name in PARTICULARS and finding.fix != SIGNATURES[finding.name].cure
+        fix = f"{finding.fix}. Also: {cure}" if exact else f"{cure}. Also: {finding.fix}"
+        return replace(finding, title=f"{finding.title}: thrown {where}", fix=fix)
     fix, title = finding.fix, finding.title
     if finding.name == "gpu-exception" and (number := _XID.search(said)) and int(number[1]) in XIDS:
         meaning, action = XIDS[int(number[1])]

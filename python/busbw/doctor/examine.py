@@ -35,7 +35,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
-    found = _without_doubles(found)
+    found = _failed_in_init(_without_doubles(found))
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
     found = told_once(_with_causes(list(map(with_place, found))))
     # Evidence quotes logs and settings of others.
@@ -119,6 +119,24 @@ def _without_doubles(findings: list[Finding]) -> list[Finding]:
         if each.severity is not Severity.NOTE and each.name != suspect_setting.NAME
     }
     return [each for each in findings if each.name != suspect_setting.NAME or each.title.partition("=")[0] not in told]
+
+
+def _failed_in_init(findings: list[Finding]) -> list[Finding]:
+    """An init that a call of NCCL ended did not wait: what NCCL warned of stands before that it did not end."""
+    warned = any(
+        each.severity is Severity.WARNING
+        and each.stage < Stage.FAILURE
+        and any("NCCL WARN" in seen.fact for seen in each.evidence)
+        for each in findings
+    )
+    if not warned or not any(each.name in _SEQUELS for each in findings):
+        return findings
+    return [
+        replace(each, severity=Severity.WARNING)
+        if each.name == init_incomplete.NAME and each.severity is Severity.ERROR
+        else each
+        for each in findings
+    ]
 
 
 _LOSSES = frozenset({below_expected.NAME, steps_slower.NAME})

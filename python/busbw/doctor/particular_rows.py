@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.doctor.launch_rows import LAUNCH_ROWS
-
 ROWS = {
-    **LAUNCH_ROWS,
     "wrong-interface": r"""
 btl_tcp|mca_oob|oob_tcp ; MPI's TCP transport chose an interface that other hosts cannot reach ;
  name the network that all hosts share: --mca btl_tcp_if_include 10.0.0.0/8 --mca oob_tcp_if_include 10.0.0.0/8 (or
@@ -24,6 +21,10 @@ DEVMEM|devmem|dmabuf_import|Protocol not available ; the kernel or the NIC's dri
  receive daemon of that release; NCCL_NET=Socket to go on without
 """,
     "invalid-argument": r"""
+must be initiali[sz]ed via|_INITIALIZER|ncclDevCommRequirements|struct\w* (?:size|version|magic) ; a structure that NCCL
+ gets was not filled by its initializer: the program was built for the headers of another release ;
+ begin with the macro that is named (NCCL_CONFIG_INITIALIZER, NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER) and build against
+ the headers of the NCCL that is loaded; until then load the release that it was built for
 Invali[dg] config (?P<what>[\w /]{2,40}?)(?: attribute)?(?: value (?P<value>[\w/-]{1,30}))?$ ; ncclConfig_t holds a
  value that NCCL refuses: {what} {value} ;
  correct that field, or leave it unset (start from NCCL_CONFIG_INITIALIZER). In PyTorch it is
@@ -49,6 +50,14 @@ requires NIC ; the graph file names a NIC that this host does not have ;
  unset NCCL_GRAPH_FILE and NCCL_TOPO_FILE, or give files of this machine
 """,
     "cuda-ipc": r"""
+custom_all_reduce|custom_ar\b|quick_all_?reduce ; the server's own all-reduce cannot open the memory of another GPU (CUDA
+ IPC): no peer access, another container, or expandable segments ;
+ switch it off: --disable-custom-all-reduce; then nvidia-smi topo -p2p r, one container with --ipc=host for all ranks,
+ and PYTORCH_CUDA_ALLOC_CONF without expandable_segments
+peer access is not supported|ipcUtils|allocateIpcMemory ; these GPUs have no peer access, which the program's own
+ all-reduce needs ;
+ build or start without it (TensorRT-LLM: --use_custom_all_reduce disable, allreduce_strategy NCCL; servers:
+ --disable-custom-all-reduce), so that NCCL goes through host memory; nvidia-smi topo -p2p r shows the pairs
 peer mapping resources exhausted|TooManyPeers ; a GPU has as many direct peers as it can map (8 without NVSwitch) ;
  let fewer GPUs reach each other directly: NCCL_P2P_LEVEL=PXB or NVL, or smaller process groups; NCCL_P2P_DISABLE=1
  to be sure
@@ -98,11 +107,44 @@ Only matched|find net with name ; the settings or the topology file name NICs th
 Test (?:CUDA|NCCL) failure ; the buffers of nccl-tests do not fit into the GPU's memory ;
  choose a smaller largest size (-e 1G), which needs about three times as much memory, and end other processes on the
  GPUs (nvidia-smi)
+RESOURCE_EXHAUSTED|bfc_allocator|\bXlaRuntimeError|jaxlib ; a GPU's memory is full (XLA) ;
+ leave NCCL its part: XLA_PYTHON_CLIENT_MEM_FRACTION=0.75 or XLA_PYTHON_CLIENT_PREALLOCATE=false; smaller batches per
+ device, rematerialisation (jax.checkpoint), more shards of parameters; end other processes on the GPU (nvidia-smi)
+tensorrt_llm|TensorRT-LLM|tllm ; a GPU's memory is full (TensorRT-LLM) ;
+ give the KV cache less (kv_cache_config.free_gpu_memory_fraction, or kvCacheFreeGpuMemFraction in Triton), build with
+ smaller max_batch_size, max_num_tokens and max_seq_len, spread over more GPUs (tp_size); end other processes
+memory capacity is unbalanced|occupied by other processes ; other processes hold memory of some of the GPUs ;
+ nvidia-smi shows which; end what an earlier start left behind, or choose other GPUs (CUDA_VISIBLE_DEVICES)
+KV cache|cache blocks|less than desired|mem-fraction ; a GPU's memory has no room for the server's KV cache ;
+ end other processes (nvidia-smi); raise the server's part (--gpu-memory-utilization, --mem-fraction-static) where it
+ is free, lower the longest context (--max-model-len, --context-length) and batch, or use more GPUs (tensor parallel)
 nvls|NVLS|[Mm]ulticast ; GPU memory for NVLink multicast (NVLS) cannot be had: it is full, or the fabric manager gives
  none ;
  free GPU memory (smaller batches), restart the fabric manager and reset the GPUs; NCCL_NVLS_ENABLE=0 until then
 """,
+    "nvshmem-init": r"""
+bootstrap_uid|ncclSocket|bootstrap (?:connect|init|allgather|preinit) ; NVSHMEM's processes do not find each other over
+ sockets (bootstrap) ;
+ NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names the interface that all hosts share; all ports open between them; every rank
+ started with the same unique id, or NVSHMEM_BOOTSTRAP=MPI or PMI
+IoMemory|alloc_and_map_qp_uar|map UAR|PeerMappingOverride|devx_uar ; NVSHMEM's IBGDA may not map the NIC's doorbells
+ into the GPU: the driver does not allow it ;
+ options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingOverride=1;" in /etc/modprobe.d, then
+ update-initramfs and reboot; the container needs privileges for it. NVSHMEM_IBGDA_NIC_HANDLER=cpu, or
+ NVSHMEM_IB_ENABLE_IBGDA=0, goes on without
+""",
+    "ib-async": r"""
+health compromised|miss count|assert_var|handling bad device|Health issue|device fatal|internal error|load_one|init_one
+ ; the firmware of an mlx5 NIC failed or no longer answers ;
+ reset it (mlxfwreset -d DEVICE reset, or a cold reboot), update its firmware (mlxfwmanager --online -u) and driver;
+ leave the node out where it returns, and replace the NIC
+""",
     "mpi-network": r"""
+no (?:active messages|remote memory access|remote registered|atomic|auxiliary|copy across|\S{0,12} ?am) ?\S{0,20} ?\S{0,20}transport
+ to|no usable transports ; UCX has no transport left that reaches the peer: UCX_TLS or UCX_NET_DEVICES leaves out the
+ network that both hosts share ;
+ unset both, or name a network in them: UCX_TLS=rc,ud,sm,self,cuda_copy,cuda_ipc (tcp without RDMA),
+ UCX_NET_DEVICES=mlx5_0:1, alike on all hosts; ucx_info -d lists what each host has; containers need /dev/infiniband
 pkey ; the port has no full membership in the InfiniBand partition (P_Key) that is asked for ;
  unset UCX_IB_PKEY and NCCL_IB_PKEY or set them to a key of /sys/class/infiniband/*/ports/1/pkeys; on a cloud the
  index of the tenant's key; have the subnet manager give full membership
@@ -202,6 +244,33 @@ Network is unreachable|\b101\b ; the NIC has no route to the address of the peer
 No such device|\b19\b ; the NIC has no address (GID) at that index in this container: its interface is elsewhere ;
  give the pod the NIC's interface (Multus, SR-IOV, hostNetwork), or unset NCCL_IB_GID_INDEX; leave NICs without an
  interface out by NCCL_IB_HCA
+""",
+    "subnet-manager": r"""
+TIMEOUT|[Tt]imed? ?out|completed (?:with|in) error|MAD Error|[Nn]o response|not respond|Remote error|SubnGet|SubnSet|recv
+ error|light sweep|Failure initiating|(?:Sending|Setting) \S.{0,60}failed|Request for \w+ failed ; the subnet manager
+ gets no answer from a node or switch ;
+ the line names node and port (GUID, LID, path): ibtracert and ibnetdiscover find it; reseat its cable, reset that NIC
+ or switch, look at its temperature and firmware. A node that reboots says this once and it is no fault
+[Dd]uplicat\w+ (?:node |port |alias )*GUID|duplicated node ; two devices of the fabric have one GUID ;
+ find both by ibnetdiscover; give one its own by the maker's tool (flint), or take a looped cable out
+umad|bind|register class|agent|CA guid|port guids|IS_SM|issm|Unable to open port ; the subnet manager cannot use the
+ port that it should manage ;
+ modprobe ib_umad and mlx5_ib, give it a port that is there (opensm --guid, nvlsm --guid) and no second manager on it;
+ containers need /dev/infiniband/umad* and issm*
+routing engine|dfsssp|torus|NUE\d|\bAD\d\d\b|fat-?tree|[Rr]out(?:e|ing)|hops?\b|spanning tree|deadlock|\bVLs?\b
+ ; the subnet manager cannot compute routes as configured ;
+ look which links or switches are missing (ibdiagnet, iblinkinfo); choose the routing engine that fits the topology
+ (-R ftree, updn, minhop), with root and node files of this fabric
+[Pp]_?[Kk]ey|partition|MGID|MLID|multicast|\bMC\b|mcast|join|\bgroup\b ; a partition or multicast group is refused by the
+ subnet manager ;
+ partitions.conf must name the port's GUID, its membership, rate and MTU; compare with ibstat and with
+ /sys/class/infiniband/*/ports/1/pkeys; NCCL_IB_PKEY is an index into these
+QoS|qos|\bSL\b|service level ; the subnet manager's quality of service is set up wrongly ;
+ correct qos-policy.conf and the SLs in opensm.conf; NCCL_IB_SL must be one of these
+file|\bdb\b|conf\w*|option|parse|syntax|directory|console|permission ; a file or setting of the subnet manager is wrong ;
+ correct the file or line that is named (opensm.conf, partitions.conf, the cache in /var/cache/opensm), then restart it
+LIDS?\b ; the subnet manager has no address (LID) to give, or its stored ones do not fit ;
+ stop it, remove guid2lid in /var/cache/opensm, start it again while no job runs; lower lmc
 """,
     "ib-port-down": r"""
 State: *Initializing|PORT_INIT|: INIT\b|[Nn]o (?:SM|subnet manager)|SM lid 0 ; the InfiniBand port waits for a subnet

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.launch_rows import LAUNCH_ROWS
+from busbw.doctor.machine_rows import MACHINE_ROWS
 from busbw.doctor.particular_rows import ROWS
 
 
@@ -28,7 +30,16 @@ def _rows(text: str) -> Iterator[Particular]:
         yield Particular(re.compile(words, re.IGNORECASE), title, cure)
 
 
-PARTICULARS = {name: tuple(_rows(text)) for name, text in ROWS.items()}
+def _all() -> dict[str, tuple[Particular, ...]]:
+    """By signature, the rows of all tables: those of machines first, which are the narrower ones."""
+    found: dict[str, tuple[Particular, ...]] = {}
+    for table in (MACHINE_ROWS, LAUNCH_ROWS, ROWS):
+        for name, text in table.items():
+            found[name] = (*found.get(name, ()), *_rows(text))
+    return found
+
+
+PARTICULARS = _all()
 
 
 def with_particular(finding: Finding) -> Finding:

@@ -63,6 +63,7 @@ ODD_WORDS = (
 )
 LEVEL = re.compile(
     r"^ERR(?:OR)?: |^\W{0,3}(?:\[\w{1,20}\]: ?)?[EF]\d{4} \d\d:\d\d:\d\d\.\d"
+    r"|\d\d:\d\d:\d\d\.\d{6}: [EF] \S{1,120}:\d{1,6}\] |\] 0x0[12] -> \w{2,60}: ERR \w{4,6}:? "
     r"|\bUCX  (?:ERROR|FATAL)|\blevel=\W?(?:error|fatal)|\[(?:ERROR|FATAL|CRITICAL|error|fatal|critical)\]"
     r"|<(?:err|crit|alert|emerg)> "
     r"|\"(?:level|severity)\": ?\"(?i:error|err|fatal|critical|alert|emergency)\""
@@ -86,7 +87,7 @@ _CALM = re.compile(
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"
     r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|not using|will be|were not set)\b"
-    r"|[:=] *(?:0|no|none|n/a|false|disabled|not supported)\W*$|(?:^|\s)@ +0x[0-9a-f]|https?://\S+$|^\s*(?:File "
+    r"|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$|(?:^|\s)@ +0x[0-9a-f]|https?://\S+$|^\s*(?:File "
     r"\"|at \w|#\s)",
     re.IGNORECASE,
 )

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
     title="a process crashed inside of {what}",
     patterns=(
         rf"\[ ?[12]\] (?:/\S{{0,120}}/)?{_LIBRARY}\(",
+        rf"^\W{{0,12}}[0-3] {{1,3}}(?:/\S{{0,160}}/)?{_LIBRARY}\((?:\+0x|\w+\+0x)",
         rf"^\W{{0,12}}#[01] +0x[0-9a-f]+ in .{{0,120}} from (?:/\S{{0,120}}/)?{_LIBRARY}",
         rf"segfault at [0-9a-f]+ ip [0-9a-f]+ sp [0-9a-f]+ error \d+ in {_LIBRARY}\[",
     ),

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"\bERROR_DRIVER_NOT_LOADED|NVML_ERROR_DRIVER_NOT_LOADED",
         r"Failed to query NVIDIA devices",
+        r"Could not resolve Linux kernel version",
         r"is not supported by the NVIDIA \S+ driver release",
         r"requires use of the NVIDIA open kernel modules",
         r"NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",

@@ -9,7 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"failed to connect to any network address of",
         r"client socket has (?:timed out|failed)",
-        r"(?:c10d|TCPStore|socket\.cpp).{0,200}(?:refused|timed out|unreachable|No route)",
+        r"(?:c10d|TCPStore|(?<!\w)socket\.cpp).{0,200}(?:refused|timed out|unreachable|No route)",
         r"(?:MASTER_PORT|MASTER_ADDR|:29\d00).{0,100}(?:refused|timed out|unreachable|No route)",
         r"DistNetworkError",
         r"\[c10d\].{0,120}(?:refused|timed out|No route)",

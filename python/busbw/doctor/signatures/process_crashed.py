@@ -24,7 +24,7 @@ SIGNATURE = Signature(
         r"killed by signal (?P<how>11|6)\b",
         r"Raylet is terminated",
         r"(?:Process|PID) \d+ got signal: (?P<how>4|6|7|8|11)\b",
-        r"Check failed: .{0,200}|Check failure stack trace",
+        r"(?<!Error: )(?<!Exception: )Check failed: .{0,200}|Check failure stack trace",
         r"Assertion .{3,120} failed\.",
         r"BAD TERMINATION OF ONE OF YOUR APPLICATION",
         r"EXIT CODE: (?P<how>139|134|11|6)\b",

@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.SYSTEM,
     title="no further thread or process may be started (nproc, pids limit)",
     patterns=(
-        r"what\(\): +Resource temporarily unavailable|RLIMIT_NPROC \d+ current",
+        r"what\(\): +(?:thread: )?Resource temporarily unavailable|RLIMIT_NPROC \d+ current",
         r"fork rejected by pids controller",
         r"Resource temporarily unavailable.{0,40}(?:fork|thread|clone)",
         r"(?:clone|fork|vfork)\w{0,3}[:(].{0,40}Resource temporarily",

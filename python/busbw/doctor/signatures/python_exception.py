@@ -47,7 +47,7 @@ SIGNATURE = Signature(
         r"(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
-        r"|barrier|collective|default group|closed|reset|refused))(?P<said>.{3,})",
+        r"|barrier|collective|default group|closed|reset|refused|\bibv_|mlx5|verbs))(?P<said>.{3,})",
     ),
     unless=(
         "root cause",

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"fastrak_gpumem_manager|Number of GPUs detected in the PCI tree \d+ is not equal",
         r"(?:tcpx|tcpxo|rxdm)\S{0,20} exited with code [1-9]",
         r"NCCL WARN NET/(?:GPUDirectTCPX|FasTrak)\b",
+        r"\btcpxResult_t tcpx\w+\(.{0,200}NCCL WARN ",
         rf"\brxdm\b.{{0,120}}{_FAILS}",
         rf"(?:NET/GPUDirectTCPX|NET/FasTrak|\btcpx\w*).{{0,200}}{_FAILS}",
     ),

@@ -1,0 +1,174 @@
+"""What `particulars` knows of drivers, fabrics and starts: rows of words of the evidence, the cause, and its cure."""
+
+MACHINE_ROWS = {
+    "driver-too-old": r"""
+\b804\b|forward compatibility|non supported HW|CompatNotSupported ; libraries for CUDA's forward compatibility are loaded
+ on a GPU that has none (GeForce, workstation), or beside a driver that they do not fit ;
+ remove cuda-compat-* from the image and /usr/local/cuda/compat from LD_LIBRARY_PATH and /etc/ld.so.conf.d; then update
+ the host's driver, or use an image of the CUDA version that nvidia-smi shows
+unsupported toolchain|UNSUPPORTED_PTX|\b222\b ; a kernel was compiled by a newer CUDA toolkit than this driver knows ;
+ update the driver, or build with the CUDA version that nvidia-smi shows (nvcc, Triton's ptxas, NVRTC)
+""",
+    "driver-mismatch": r"""
+\b803\b|unsupported display driver|SYSTEM_DRIVER_MISMATCH ; the process loads a libcuda of another driver than the kernel
+ module (error 803): the container brings its own, or the driver was updated without a reboot ;
+ ldconfig -p | grep libcuda in the same container: remove cuda-compat and nvidia-driver packages from the image; on the
+ host reboot or reload the nvidia modules
+""",
+    "p2p-broken": r"""
+ipcUtils|cudaIpc|[Ii]pcMemory|custom_all_?reduce|tensorrt_llm|TensorRT-LLM ; these GPUs have no peer access (P2P), which
+ the program's own all-reduce needs ;
+ build or start without it (TensorRT-LLM: --use_custom_all_reduce disable, allreduce_strategy NCCL; servers:
+ --disable-custom-all-reduce), so that NCCL goes through host memory; nvidia-smi topo -p2p r shows the pairs. Where the
+ GPUs should have it: IOMMU and ACS off
+""",
+    "sharp": r"""
+create SHARP job|No resources|service record|AM not reachable|Aggregation Manager|connect ; SHARP's aggregation manager
+ (sharp_am) is not reached, or has no tree left for this job ;
+ on the subnet manager's host: systemctl status sharp_am, its log and reservations; sharp_hello on a node. Until then
+ NCCL_COLLNET_ENABLE=0
+""",
+    "fabric-manager": r"""
+Pre-NVL5|NV_WARN_NOTHING_TO_DO|NVSwitch device information ; the fabric manager finds no NVSwitch through the driver: the
+ machine has none, or those of NVLink 5 (B200, GB200), which it reaches by nvlsm and RDMA devices ;
+ B200 and newer: modprobe mlx5_ib ib_umad (linux-modules-extra), install nvlsm of the fabric manager's release, restart
+ nvidia-fabricmanager; nvidia-smi -q must show Fabric State Completed. Without NVSwitches disable the service: nothing
+ needs it
+config file item|invalid value ; the fabric manager refuses its configuration ;
+ take the fabricmanager.cfg of the installed package; the folders that it names (log, topology, database) must exist and
+ be writable
+NVLSM|nvlsm ; the subnet manager of NVLink (nvlsm), which the fabric manager needs on B200 and newer, does not run ;
+ install nvlsm of the fabric manager's release, modprobe ib_umad mlx5_ib, read /var/log/nvlsm.log, then restart
+ nvidia-fabricmanager
+State *: *(?:In Progress|Not Started)|fabric\.state ; the GPUs wait to be registered with the NVLink fabric: the fabric
+ manager (on B200 and newer its nvlsm too) does not run ;
+ systemctl status nvidia-fabricmanager and its log; install it in the driver's exact version and start it; in a VM the
+ provider's host runs it
+""",
+    "rank-count": r"""
+mpiSize|MPI (?:world )?size|tp \* ?pp|tp_size ?\* ; the number of MPI processes is not what the engine was built for ;
+ mpirun -n (srun -n) as many as tp_size * pp_size * cp_size, one GPU each, or build the engine for that number
+""",
+    "rendezvous-timeout": r"""
+tasks? that reached the barrier|Wait_for_all_tasks|coordination.{0,40}[Bb]arrier ; not all processes of a JAX job reached
+ its start ;
+ read the logs of the tasks that are named: never started, crashed while they loaded, or another coordinator address.
+ num_processes and coordinator_address alike on all, its port open; initialization_timeout=SECONDS where starts are slow
+etcd|no leader ; etcd, over which the processes find each other, does not answer ;
+ etcdctl endpoint health; give every process its address (--rdzv-endpoint); a full disk or a lost majority stops it. The
+ c10d backend needs none
+RendezvousClosedError ; the rendezvous was closed: another node ended this run before ;
+ start all nodes again with a new --rdzv-id; look at the node that ended first
+quorum ; replicas of the job did not reach a quorum ;
+ see that the lighthouse and as many replica groups as --min_replicas run; raise the quorum's timeouts where starts differ
+waiting for group|to be resolved ; not all workers of a TensorFlow job joined its group ;
+ one TF_CONFIG on all workers, differing in the index alone; every worker started and its port open; the same number of
+ GPUs on each
+""",
+    "ib-invalid-gid": r"""
+No such device|errno 19\b ; the RDMA device or port of that queue pair is gone, or its GID belongs to an interface that
+ the process does not see ;
+ ibv_devinfo in the same container: the port must be Active and its interface in this network namespace (RoCE: host
+ network, or the RDMA plugin's own); name the devices that work (NCCL_IB_HCA)
+No data available|\b61\b|GID\b.{0,60}(?:zero|null|empty) ; the entry of the GID table that is used is empty: the
+ interface has no address of that kind ;
+ show_gids on both hosts; unset NCCL_IB_GID_INDEX, or set the index of RoCE v2 with an IPv4 address; give the interface
+ its address, in the container too
+GID table change ; the addresses of an RDMA interface changed while the job ran ;
+ keep the interface's addresses fixed (DHCP, NetworkManager, bonding, keepalived); the GID index stays right then
+""",
+    "amd-gpu-error": r"""
+XGMI ; a link between AMD GPUs (XGMI) failed ;
+ amd-smi xgmi -e and dmesg say which; reset the GPUs (amd-smi reset -G), leave the node out where it returns
+ring \S{1,40} timeout|job_timedout|MES |qcm fence|Failed to (?:evict|quiesce) ; a queue of an AMD GPU stood still, and the
+ driver resets it ;
+ update amdgpu driver and firmware together; run the same kernel alone; reset the GPU (amd-smi reset -G) and drain the
+ node where it returns under other programs
+page fault|PROTECTION_FAULT|MEMORY_(?:FAULT|APERTURE)|ILLEGAL|INVALID_PACKET ; a kernel on an AMD GPU used an address that
+ it may not ;
+ it is a fault of the program or its libraries: AMD_SERIALIZE_KERNEL=3 and HSA_XNACK as needed show which kernel;
+ one ROCm for driver and user space; IOMMU with iommu=pt
+""",
+    "network-not-found": r"""
+undefined symbol|symbol lookup error|version \S{1,30} not (?:found|defined) ; the network plugin needs another release of a
+ library (libfabric, libibverbs, NCCL) than the one that is loaded ;
+ ldd -r on the plugin's file shows what is missing: put the libraries that came with the plugin (EFA: /opt/amazon/efa/lib)
+ before others in LD_LIBRARY_PATH, in the image too
+GDAKI ; no NIC of this host can be driven by GPU kernels (GIN over GDAKI) ;
+ ConnectX-6 Dx or newer with DOCA and a driver that allows it; NCCL_GIN_TYPE=2 takes the proxy, NCCL_GIN_ENABLE=0 none
+NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no provider on this host ;
+ fi_info -p efa in the same container must list devices: attach EFA to the instance, give the container
+ /dev/infiniband (vpc.amazonaws.com/efa), use the libfabric of the EFA installer before others in LD_LIBRARY_PATH
+\bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
+ mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
+""",
+    "gpu-permission": r"""
+/dev/kfd|/dev/dri|render|video ; the user may not open AMD's devices (/dev/kfd, /dev/dri) ;
+ add the user to the groups that own them (render, video; --group-add in containers), give the container
+ --device=/dev/kfd --device=/dev/dri
+avc: +denied|apparmor ; SELinux or AppArmor of the host forbids it ;
+ label the volume (:z), --security-opt label=disable or apparmor=unconfined, or a policy module (audit2allow)
+""",
+    "kv-transfer": r"""
+REG|register|memory|memlock|NIXL_ERR_NOT_ALLOWED ; a server cannot register its cache with the NIC ;
+ unlimited memlock in the container, nvidia_peermem or DMA-BUF on the host, /dev/infiniband in the container; smaller
+ pools where the NIC's limit is met
+handshake|endpoint|connection|connect|REMOTE_DISCONNECT|not active|inactive|GID|gid ; the engines of two servers do not
+ reach each other over RDMA ;
+ name NICs that reach each other on both sides (--disaggregation-ib-device, UCX_NET_DEVICES), the GID of RoCE v2
+ (MC_GID_INDEX, UCX_IB_GID_INDEX); see whether the other server died first; open its ports
+""",
+    "window-mismatch": r"""
+overlapping devices ; two ranks of a group for symmetric memory have the same device: they are on different hosts, which
+ PyTorch's symmetric memory does not span here, or one GPU was given to both ;
+ make such groups of the ranks of one host (or of one NVLink domain with IMEX and fabric handles), each rank with its
+ own GPU (set_device(LOCAL_RANK)); other groups do without symmetric memory
+""",
+    "collective-mismatch": r"""
+submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only some ranks hand over a tensor to Horovod,
+ and the others never do ;
+ the lines Missing ranks (Stalled ranks) name who: look at their logs and stacks first (crash, data that ran out, another
+ branch). Every rank must reduce the same tensors in every step; hvd.join() where data is uneven
+""",
+    "connection-refused": r"""
+SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|mooncake|nixl ; the transfer engine of the peer
+ (Mooncake, NIXL) does not listen at the address that it gave ;
+ see that the peer's server runs and tells an address that others reach (host name or --host of its own, no 127.0.0.1);
+ open its ports; where it was restarted, clear its old entry in the metadata server
+/job:worker|grpc|ipv4:|ipv6: ; a worker's server (gRPC) does not listen at its address: not started, ended, or named
+ wrongly ;
+ read that worker's own log first; the same cluster list (TF_CONFIG, coordinator_address) on all, each worker started,
+ its port open
+""",
+    "tcpx-error": r"""
+no ctrl interface|SOCKET_IFNAME|interfaces? (?:not|that)|[Nn]o (?:network )?interface ; the plugin of Google's machines
+ finds no network interface of the names that it was given ;
+ ip -br addr in the pod must show the interfaces of all its networks (annotation networking.gke.io/interfaces,
+ hostNetwork); correct NCCL_GPUDIRECTTCPX_SOCKET_IFNAME and _CTRL_DEV (NCCL_FASTRAK_IFNAME, NCCL_FASTRAK_CTRL_DEV)
+""",
+    "nvswitch-error": r"""
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk NVLink fail|not trained ; a link between a GPU and an
+ NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
+ nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
+ tray, and have it replaced where the link stays down
+""",
+    "nvlink-error": r"""
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|connections?)|not trained ; a link between a
+ GPU and an NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
+ nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
+ tray, and have it replaced where the link stays down
+""",
+    "gpu-too-new": r"""
+hip|HIP|gfx\d|code object|ROCm ; the program or library has no code for this AMD GPU (gfx) ;
+ rocminfo shows its gfx name: take the build of ROCm and framework that lists it, or build with
+ PYTORCH_ROCM_ARCH=gfxNNN; HSA_OVERRIDE_GFX_VERSION only for cards of the same family
+""",
+    "gpu-not-visible": r"""
+could not select device driver|capabilities: \[\[gpu ; Docker has no way to give GPUs to containers ;
+ install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, restart docker; then docker run
+ --gpus all
+not compiled with CUDA|platform CUDA|CPU-only ; the framework that is installed was built without CUDA ;
+ install its CUDA build (pip index or conda channel of that CUDA version), and no other build of it before that one in
+ PYTHONPATH
+""",
+}
