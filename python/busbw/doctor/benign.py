@@ -77,6 +77,16 @@ _WORDS = (
     # What succeeded in the end, and what a server or Slurm does without harm.
     r"\b(?:saved|succeeded|uploaded|written|connected)\b.{0,80}\bafter \d{1,3} (?:attempts|tries|retries)\b",
     r"is preempted by PreemptionMode|common_file_write_uint32s: write pid",
+    # What a service of ssh says of strangers, what kubelet tries again at each start of a pod, the end of a data set.
+    r"\bsshd(?:-session)?\[\d{1,9}\]: (?:error: |fatal: )?(?:kex_exchange_identification|Connection (?:closed|reset)"
+    r"|Invalid user|Received disconnect|Disconnected from|Unable to negotiate|Timeout before authentication)",
+    r"failed to sync (?:configmap|secret) cache: timed out",
+    r"aborting with status: OUT_OF_RANGE: End of sequence",
+    r"\b100% tests passed\b",
+    # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.
+    r"\bpanic on (?:oops|warn)\b.{0,4}(?:disabled|= ?0)|\b(?:Kernel c|C)ommand line: \S{1,40}=",
+    r"\[Hardware Error\]: {2,}(?:error_type: \d{1,2}, single-bit|section_type|Error \d{1,3}, type: corrected)",
+    r"number of Error Log entries increased",
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"insufficient power on the PCIe slot",

@@ -39,7 +39,9 @@ def recognise(
             merged[name].append((each.source, hit))
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
-    aborted = _aborted(merged)
+    light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
+    causes = {name: found for name, found in merged.items() if name not in light}
+    aborted = _aborted(causes)
     alive = {each.source: each.alive for each in scans if each.source in whole}
     ended = {each.source: each.ended for each in scans}
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, alive, ended)}
@@ -53,6 +55,7 @@ def recognise(
         if not failed
         and (
             name in soft
+            or (name == "job-cancelled" and _ended_before(found, scans))
             or _survived(SIGNATURES[name], found, alive)
             or (name in _UNTIL_BEGUN and all(hit.last < begun.get(source, 0) for source, hit in found))
         )
@@ -63,9 +66,10 @@ def recognise(
         _finding(
             SIGNATURES[name],
             found,
-            _cause_of(name, merged, aborted=aborted, one_node=one_node),
+            None if name in light else _cause_of(name, causes, aborted=aborted, one_node=one_node),
             one_node=one_node,
             survived=name in survived,
+            light=name in light,
         )
         for name, found in merged.items()
     ]
@@ -88,6 +92,17 @@ def _tells(signature: Signature, found: Found) -> bool:
     if signature.holds is not None and not signature.holds(_groups(found)):
         return False
     return not signature.repeats or _repeated(found)
+
+
+def _is_light(signature: Signature, found: Found) -> bool:
+    """Whether it tells of no fault, such as of what was corrected."""
+    return signature.light is not None and signature.light(_groups(found), sum(hit.count for _, hit in found))
+
+
+def _ended_before(found: Found, scans: Sequence[Scan]) -> bool:
+    """Whether each job had said that its work was done, and did nothing after that."""
+    done = {each.source: each.ended for each in scans if each.ended >= each.alive}
+    return all(0 < done.get(source, 0) < hit.lines[0][0] for source, hit in found if hit.lines)
 
 
 def _groups(found: Found) -> list[dict[str, str]]:
@@ -235,14 +250,16 @@ def _warns(found: Found) -> bool:
     return any("NCCL WARN" in text for _, hit in found for _, text in hit.lines)
 
 
-def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:
+def _finding(
+    signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool, light: bool
+) -> Finding:
     title = _title(signature, found)
     if survived:
         title += " (the job went on after it)"
     passed = survived or (one_node and signature.between_nodes)
     # NCCL goes on without a device of which it warns, and the next job over hosts is slower by that.
     warned = cause is None and passed and signature.name in _LACKING and _warns(found)
-    light = (cause is not None or passed) and not warned
+    light = light or ((cause is not None or passed) and not warned)
     proof = Proof(instruction=f"confirm: {signature.confirm}")
     return Finding(
         signature.name,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.doctor import benign, commands, life, locales
+from busbw.doctor import benign, commands, life, locales, quoted
 from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, of_all
@@ -127,6 +127,7 @@ class Scanning:
         self.framed = False
         """Whether the line before was a frame of Python, below which its source stands."""
         self.start_shapes: set[bytes] = set()
+        self.section = quoted.Section()
         self.tried = 0
         """How often a signature was tried on a line."""
         self.hit = 0
@@ -185,7 +186,7 @@ class Scanning:
             count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS) if shape is None else shape
         known = self.shapes.get(key)
-        source = self._is_source(line, number)
+        source = self._is_source(line, number) or self.section.holds(line)
         self.following.go_on(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
@@ -269,6 +270,8 @@ class Scanning:
             # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
             self.ignored = not benign.closes_traceback(line)
             return
+        if quoted.is_zero(line):
+            return
         new, words = known is None, None
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
@@ -334,6 +337,8 @@ class Scanning:
             return (), seen.watched
         self._follow_life(line, key, number, seen.watched)
         count_kind(line, self.kinds)
+        if quoted.is_quoted(line):
+            return (), seen.watched
         if not seen.candidates:
             self._trouble(line, number, seen.watched)
         return seen.candidates, seen.watched

@@ -17,6 +17,7 @@ from busbw.doctor.scan import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.stored import of_store, without_addresses
 from busbw.doctor.trouble import is_said_error
 
 MAX_TITLE, MAX_LOOK = 160, 600
@@ -371,7 +372,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
 
 def topic(text: str) -> str | None:
     """The signature whose part of the system the line names; None where it names none."""
-    name = next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
+    bare = without_addresses(text[:MAX_LOOK])
+    name = of_store(text[:MAX_LOOK], next((name for words, name in _TOPICS if words.search(bare)), None))
     # Python refuses what a program passes, before any library does; a check that only names a library is the program's.
     if name in _OF_LIBRARIES and _REFUSED.search(text[:MAX_LOOK]):
         return "python-exception"
