@@ -87,6 +87,9 @@ _WORDS = (
     r"\bpanic on (?:oops|warn)\b.{0,4}(?:disabled|= ?0)|\b(?:Kernel c|C)ommand line: \S{1,40}=",
     r"\[Hardware Error\]: {2,}(?:error_type: \d{1,2}, single-bit|section_type|Error \d{1,3}, type: corrected)",
     r"number of Error Log entries increased",
+    # What stands beside an error of PCIe of which the head tells how grave it is.
+    r"mlx5_cmd_out_err:\d{1,5}:\(pid \d{1,8}\): ACCESS_REG\(0x805\).{0,60}bad parameter",
+    r"\berror status/mask=[\da-f]{8}/",
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"insufficient power on the PCIe slot",
@@ -94,7 +97,7 @@ _WORDS = (
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
-    r"ACPI (?:BIOS )?(?:Error|Warning)",
+    r"ACPI (?:BIOS )?(?:Error|Warning)|\bACPI: .{0,80}\bfailed, trying",
 )
 _ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)")
 """How a run was configured is no event: command lines, help, echoes of variables."""

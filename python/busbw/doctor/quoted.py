@@ -42,10 +42,19 @@ _LINES = (
     r"^(?:export )?[A-Za-z][A-Za-z0-9_]{0,60}"
     r"(?-i:ERROR|FAULT|TIMEOUT|KILL|CRASH|FAIL|ABORT|EXCEPTION|OOM|DUMP|RETRY|WARN|warn|error)[A-Za-z0-9_]{0,60}=\S*$",
     r"^(?:kernel|vm|net|fs)\.[\w.]{3,80} = \S{1,80}$",
+    # What a package manager does, and rows of a table of settings.
+    r"^(?:#\d{1,4} [\d.]{1,10} )?(?:Setting up|Unpacking|Selecting previously|Preparing to unpack|Get:\d|Collecting|"
+    r"Downloading|Requirement already satisfied|Installing collected packages|Successfully installed) "
+    r"|^(?:#\d{1,4} [\d.]{1,10} )?(?:invoke-rc\.d|debconf|update-alternatives): ",
+    r"^\| (?:Violation conditions|Validation failure action|Action on violation) +\|",
     # Conditions of a node that do not hold.
     r"^\s*(?!\w*(?:Ready|Initialized|Scheduled|Available)\b)[A-Z]\w{3,60} {2,}False {2,}\w",
     # What a program writes for its own developers.
     r"^\W{0,3}(?:\([^)]{1,60}\) )?(?:\[?\d[\d:., TZ/+-]{5,34}\]?[\s|-]{1,4})?\[?(?-i:DEBUG|VERBOSE)\]?[\s:|-]",
+    # What a manual defines.
+    r"^\s*(?:Return|Exit) (?:code|status) \d{1,3} +- ",
+    r"^\s{3,}(?:This (?:section|field|flag|option|table|metric|counter|value)|The (?:value|number|count) of the)\b",
+    r"\b(?:is|are) (?:printed|returned|set|shown|reported) when\b",
     # Advice, and what a call may return.
     r"^\W{0,8}(?:If|When|Whenever|In case) .{3,240}[,:] ?(?:then |please )?(?:lower|raise|set|check|run|see|use|try"
     r"|reset|make sure|increase|decrease|reduce|restart|verify|look|add|drain|reboot|ask|pass|upgrade|install)\b",

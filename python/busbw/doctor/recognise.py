@@ -40,6 +40,7 @@ def recognise(
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
     light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
+    light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
     causes = {name: found for name, found in merged.items() if name not in light}
     aborted = _aborted(causes)
     alive = {each.source: each.alive for each in scans if each.source in whole}
@@ -97,6 +98,13 @@ def _tells(signature: Signature, found: Found) -> bool:
 def _is_light(signature: Signature, found: Found) -> bool:
     """Whether it tells of no fault, such as of what was corrected."""
     return signature.light is not None and signature.light(_groups(found), sum(hit.count for _, hit in found))
+
+
+def _unused(found: Found, scans: Sequence[Scan]) -> bool:
+    """Whether every line is of a port that nothing uses, or was down while the kernel started, as each port is."""
+    booted = all(each.kinds["boots"] for each in scans)
+    calm = sum("boot" in each or (booted and "early" in each) for each in _groups(found))
+    return calm + sum(each.unused_ports for each in scans) == sum(hit.count for _, hit in found)
 
 
 def _ended_before(found: Found, scans: Sequence[Scan]) -> bool:

@@ -12,6 +12,8 @@ from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
 from busbw.doctor.hit import RANK, Hit
+from busbw.doctor.kernel_lines import is_of_boot
+from busbw.doctor.ports import Ports
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
@@ -74,6 +76,8 @@ class Scan:
     passed_over: str = ""
     """Which lines were not looked at, and why."""
     beside: Mapping[int, Beside] = field(default_factory=dict)
+    unused_ports: int = 0
+    """Lines that call a port down which nothing uses."""
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -101,7 +105,7 @@ class Scanning:
         self.index = of_all(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
-        self.kinds |= {"steps": 0, "ends": 0} | dict.fromkeys(WRITERS, 0)
+        self.kinds |= {"steps": 0, "ends": 0, "boots": 0} | dict.fromkeys(WRITERS, 0)
         self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
@@ -128,6 +132,7 @@ class Scanning:
         """Whether the line before was a frame of Python, below which its source stands."""
         self.start_shapes: set[bytes] = set()
         self.section = quoted.Section()
+        self.ports = Ports()
         self.tried = 0
         """How often a signature was tried on a line."""
         self.hit = 0
@@ -156,7 +161,8 @@ class Scanning:
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
         beside = self.following.kept
         return Scan(
-            *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over
+            *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over,
+            unused_ports=self.ports.unused,
         )
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
@@ -188,8 +194,11 @@ class Scanning:
         known = self.shapes.get(key)
         source = self._is_source(line, number) or self.section.holds(line)
         self.following.go_on(line)
+        listed = self.ports.follows(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
+            if listed and "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:
+                self.ports.told()
         elif not source and key in self.alive_shapes:
             self.alive = number
         within = self._follow_traceback(line, number)
@@ -198,7 +207,7 @@ class Scanning:
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
-        told = within or source or self.framed or self.ignored
+        told = within or source or listed or self.framed or self.ignored
         return (
             not told
             and self.shapes.get(key) == ()
@@ -299,6 +308,8 @@ class Scanning:
 
     def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> bool:
         """Keep a line of which no signature speaks, where it may be of trouble; whether it is kept."""
+        if is_of_boot(line):
+            return False
         kept = self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0)
         if kept:
             self.following.told(line, number)
@@ -330,6 +341,9 @@ class Scanning:
         for writer, words in WRITERS.items():
             if writer in seen.watched:
                 self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too
+        if quoted.is_quoted(line):
+            self._follow_life(line, key, number, seen.watched)
+            return (), seen.watched
         if benign.is_echo(line) or any(each.search(line) for each in seen.harmless):
             self.ignored = benign.opens_ignored(line)
             if benign.is_retry(line) and len(self.retry_shapes) < MAX_SHAPES:
@@ -337,8 +351,6 @@ class Scanning:
             return (), seen.watched
         self._follow_life(line, key, number, seen.watched)
         count_kind(line, self.kinds)
-        if quoted.is_quoted(line):
-            return (), seen.watched
         if not seen.candidates:
             self._trouble(line, number, seen.watched)
         return seen.candidates, seen.watched

@@ -262,7 +262,7 @@ def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
             yield replace(found, title="the log ends within a traceback, before the exception that it is of")
 
 
-_LOGGERS = re.compile(r"\b(?:wandb|mlflow|comet_ml|neptune)\b")
+_LOGGERS = re.compile(r"\b(?:wandb|mlflow|comet_ml|neptune|cloud-init|dockerd|waagent|google_guest_agent)\b")
 """Who only writes down how a training goes: the training does not wait for them."""
 
 

@@ -1,14 +1,6 @@
 """An RDMA port lost its link."""
 
-from collections.abc import Mapping, Sequence
-
 from busbw.doctor.signature import Signature, Stage
-
-
-def light(groups: Sequence[Mapping[str, str]], lines: int) -> bool:
-    """Whether every line is of a port that had no cable when the kernel started: nothing uses such a port."""
-    return sum("boot" in each for each in groups) == lines
-
 
 SIGNATURE = Signature(
     name="ib-port-down",
@@ -48,6 +40,7 @@ SIGNATURE = Signature(
         r"link_layer.{0,60}State:? *Down",
         r"IB port.{0,40}(?:down|not active|inactive)",
         r"port \d+ is not active",
+        r"^\[ {0,6}(?P<early>\d{1,2}\.\d{1,9})\] mlx5_core \S{4,20} \S{3,20}: Link down",
         r"^\[ {0,6}(?P<boot>\d{1,2}\.\d{1,9})\] mlx5_core \S{4,20} Port module event: module \d{1,3}, Cable unplugged",
         r"mlx5_core.{0,80}(?:Link down|Cable unplugged|module.{0,20}unplugged)",
         r"Physical state: *(?:Polling|Disabled|LinkDown)",
@@ -70,5 +63,4 @@ SIGNATURE = Signature(
         "no subnet manager, start opensm); leave the port out by NCCL_IB_HCA=^mlx5_N meanwhile"
     ),
     source="NCCL src/transport/net_ib.cc (async events)",
-    light=light,
 )
