@@ -17,6 +17,7 @@ from busbw.expect.bandwidth import DIRECT_COLLECTIVES, Algorithm, algorithms, bu
 from busbw.expect.fabric import Fabric
 from busbw.expect.links import SINGLE_GPU, LinkKind, NetKind
 from busbw.expect.protocols import (
+    ACROSS_TWO,
     DOMAIN_HOP_US,
     RING_MEETS,
     Between,
@@ -28,7 +29,10 @@ from busbw.expect.protocols import (
     chosen,
     generation,
     inside_us,
+    ll_between_us,
+    mid_on_ampere_us,
     network,
+    round_bytes,
 )
 from busbw.expect.span import Span
 from busbw.expect.terms import Protocol, Terms, over
@@ -102,6 +106,8 @@ class Way:
     steps: Steps
     allowed: tuple[str, ...]
     channels_us: float
+    least_us: float = 0.0
+    """What a short message takes at least to move, besides its start."""
 
 
 def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
@@ -200,14 +206,35 @@ def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) 
     steps = steps_of(question, terms, algorithm)
     far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
     allowed = _protocols(question, fabric, protocol, steps, algorithm)
-    way = Way(protocol, steps, allowed, channels_us(question, fabric, algorithm))
+    across = question.nodes > 1 and algorithm is Algorithm.TREE and (fabric.sm or 0) < 90
+    least_us = ll_between_us(question.bytes, question.nodes) if across else 0.0
+    way = Way(protocol, steps, allowed, channels_us(question, fabric, algorithm), least_us)
     middle, name = _time_us(question, terms, way, bandwidth.value)
+    if algorithm is Algorithm.RING and (mid := _mid(question, fabric, terms, algorithm, bandwidth)) is not None:
+        return mid
     slow = _time_us(question, terms, way, bandwidth.low * max(0.3, 1 - BANDWIDTH_PER_DOUBLING * far))[0]
     fast = _time_us(question, terms, way, bandwidth.high)[0]
     late = _latency_us(terms, protocol, steps) * (terms.spread + LATENCY_PER_DOUBLING * far)
     off = NOISE + MISFIT * (1 - _transfer_us(question, bandwidth.value) / middle)
     span = Span(middle, max(0.25 * middle, (fast - min(late, fast / 2)) * (1 - off)), (slow + late) * (1 + off))
     return Prediction(question, span, _busbw(question, span), algorithm, name)
+
+
+def _mid(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm, bandwidth: Span) -> Prediction | None:
+    """By LL128, which A100 take between LL and Simple in one node; None elsewhere."""
+    ampere = 80 <= (fabric.sm or 0) < 90 and fabric.link(question.gpus) is LinkKind.NVLINK and not fabric.channels
+    if not ampere or not terms.mid_share or question.nodes > 1 or question.collective not in _CHOSEN:
+        return None
+    call = Inside(question.collective, question.bytes, question.ranks, 80, fabric.counted_GBps())
+    transfer = _transfer_us(question, bandwidth.value) / terms.mid_share
+    start = mid_on_ampere_us(call)
+    if start is None:
+        return None
+    off = NOISE + MISFIT * start / (start + transfer)
+    low = (start * (1 - terms.spread) + transfer * bandwidth.value / bandwidth.high) * (1 - off)
+    high = (start * (1 + terms.spread) + transfer * bandwidth.value / bandwidth.low) * (1 + off)
+    span = Span(start + transfer, low, high)
+    return Prediction(question, span, _busbw(question, span), algorithm, LONG)
 
 
 CHOSEN_SPREAD = 0.18
@@ -258,7 +285,13 @@ def _one_node(question: Question, fabric: Fabric, terms: Terms, inside: Generati
         sharp = inside_us(("NVLS", "Simple"), base, steps, _at(question, fabric, Algorithm.NVLS), inside)
         way = ("tree", "LL") if ring <= sharp else ("NVLS", "Simple")
     algorithm = Algorithm.NVLS if way[0] == "NVLS" else Algorithm.RING
-    return inside_us(way, base, steps, _at(question, fabric, algorithm), inside), way
+    known = call if _chunked(fabric) else None
+    return inside_us(way, base, steps, _at(question, fabric, algorithm), inside, known), way
+
+
+def _chunked(fabric: Fabric) -> bool:
+    """Whether it is known in which pieces NVLink SHARP moves a message: on Hopper, in a host of its own."""
+    return (fabric.sm or 90) < 100 and fabric.hosts < 2
 
 
 def _at(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
@@ -283,8 +316,10 @@ def _several_nodes(
         transfer = _ring_us(question, fabric, net)
     few = min(1.0, question.gpus / fabric.gpus)
     tree = _at(question, fabric, Algorithm.TREE) if reduces and _aws_tree(question, fabric) else None
+    chunks = ACROSS_TWO.get(fabric.net) if reduces and sharp and question.nodes == 2 and _chunked(fabric) else None
     way = Between(
-        steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, tree_us=tree, sharp=sharp
+        steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, tree_us=tree,
+        sharp=sharp, chunks=chunks, round_size=round_bytes(question.bytes, question.gpus, question.nodes),
     )  # fmt: skip
     time, protocol = between_us(way, terms.base_us, inside, net)
     return time, ("NVLS" if sharp and protocol == "Simple" else "tree", protocol) if reduces else ("ring", protocol)
@@ -325,7 +360,9 @@ def _protocols(
     if algorithm is not Algorithm.RING or fabric.link(question.gpus) is not LinkKind.NVLINK:
         return (SHORT, LONG)
     counted_us = _transfer_us(question, fabric.counted_GBps())
-    return (LONG,) if counted_us > protocol.leave(steps.inside) else (SHORT, LONG)
+    # A chain of one way is full after its first hop, by NCCL's own estimate (broadcast and reduce in tuning.cc).
+    hops = 1 if question.collective in {"broadcast", "reduce"} else steps.inside
+    return (LONG,) if counted_us > protocol.leave(hops) else (SHORT, LONG)
 
 
 def channels_us(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
@@ -346,7 +383,7 @@ def _time_us(question: Question, terms: Terms, way: Way, bandwidth: float) -> tu
     transfer = _transfer_us(question, bandwidth)
     moved = max(transfer, way.channels_us)
     share = protocol.share if question.nodes == 1 else min(protocol.share, terms.net_share)
-    short = _latency_us(terms, protocol, steps) + moved / share
+    short = _latency_us(terms, protocol, steps) + max(moved / share, way.least_us)
     start = (
         terms.base_us + terms.long_us + steps.inside * protocol.long_hop_us + steps.between * terms.net_long_hop_us
         + steps.peers_us
