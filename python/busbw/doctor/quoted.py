@@ -21,7 +21,8 @@ _LINES = (
     r"^[-+]?\s*(?:logger|logging|log|warnings|print)(?:\.\w{1,20})?\(f?[\"'].{0,300}\)\s*$",
     r"^\s*[A-Z][A-Z_]{2,60} = [(\[]{0,2}[\"'].{0,400}[\"'][)\],]{0,2}\s*$",
     # Shell: what would be printed, and what is looked for.
-    r"^\s*(?:echo|printf) [\"'].{0,300}[\"'](?: >&2)?(?:\s*[;|&}].{0,80})?$|^\s*(?:if|elif|while) .{0,300}; (?:then|do)$",
+    r"^\s*(?:echo|printf) [\"'].{0,300}[\"'](?: >&2)?(?:\s*[;|&}].{0,80})?$"
+    r"|^\s*(?:if|elif|while) .{0,300}; (?:then|do)$",
     r"^\s*scontrol update .{0,200}reason=|^(?-i:RUN|CMD|ENTRYPOINT|HEALTHCHECK) \S",
     # What grep prints of sources and manuals.
     r"^[\w./+-]{1,200}\.py[:-]\d{1,6}[:-]\s*" + _LOGGERS,
@@ -41,7 +42,9 @@ _LINES = (
     # Counters of what was corrected.
     r"^\s*(?:[DS]RAM )?Correctable(?: Errors?)? *: *\d{1,9}\s*$",
     # Histories and release notes.
-    r"^(?:[*|\\/ ]{0,12})?[\da-f]{7,12} (?:\([^)]{1,80}\) )?(?:[a-z]{2,10}(?:\([\w/., -]{1,40}\))?!?: |" + _VERBS + r"\b)",
+    r"^(?:[*|\\/ ]{0,12})?[\da-f]{7,12} (?:\([^)]{1,80}\) )?(?:[a-z]{2,10}(?:\([\w/., -]{1,40}\))?!?: |"
+    + _VERBS
+    + r"\b)",
     r"^\W{0,6}(?:Fix(?:e[sd])?|Resolve[sd]?) (?:an? |the |some |rare |potential )?(?:\w[\w-]{0,30} ){0,3}"
     r"(?:hang|crash|bug|issue|error|timeout|leak|race|deadlock|segfault|problem|failure|failed|corruption|\"|`)",
     # Options of a program, and settings that speak of what would be done.
@@ -60,7 +63,8 @@ _LINES = (
     r"^\W{0,3}(?:\([^)]{1,60}\) )?(?:\[?\d[\d:., TZ/+-]{5,34}\]?[\s|-]{1,4})?\[?(?-i:DEBUG|VERBOSE)\]?[\s:|-]",
     r"\b(?:NoExecute|NoSchedule)(?: op=|:|$)|\{\{ ?[$.]\w",
     # What a manual defines, and what it is asked.
-    r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b|^\W{0,3}Q(?:uestion)?(?: ?\d{1,3})?[:.)] .{3,300}\?",
+    r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
+    r"|^\W{0,3}Q(?:uestion)?(?: ?\d{1,3})?[:.)] .{3,300}\?",
     r"\(expected\)\s*$|\b(?:may|might|can|could) follow\b|\bunless S?Xid \d|\bno deadlock\b",
     r"^\s*(?:Return|Exit) (?:code|status) \d{1,3} +- ",
     r"^\s{3,}(?:This (?:section|field|flag|option|table|metric|counter|value)|The (?:value|number|count) of the)\b",
@@ -79,8 +83,8 @@ _BAD = (
 )
 _ZERO = re.compile(
     r"^[A-Za-z_:][\w:]{1,200}(?:\{.{0,600}\})? +0(?:\.0+)?(?:e\+0+)?(?: \d{10,13})?\s*$"
-    rf"|^\W{{0,12}}(?:[\w./()-]{{1,60}} ){{0,4}}?\w{{0,40}}{_BAD}\w{{0,16}}(?:[_ ]\w{{1,30}}){{0,4}}[\"']? ?[:=]+\.* ?[\"']?"
-    r"0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$",
+    rf"|^\W{{0,12}}(?:[\w./()-]{{1,60}} ){{0,4}}?\w{{0,40}}{_BAD}\w{{0,16}}(?:[_ ]\w{{1,30}}){{0,4}}[\"']?"
+    r" ?[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$",
     re.IGNORECASE,
 )
 _MAX_LINE = 600
@@ -97,8 +101,9 @@ def is_zero(line: str) -> bool:
 
 
 _HELP = re.compile(
-    r"(?:.{0,120}\braises|usage|options|flags|global flags|commands|available commands|(?:optional|positional) arguments"
-    r"|environment variables):\s*$|\s{0,4}(?-i:RETURN VALUES?|EXIT (?:STATUS|CODES?)|NAME|SYNOPSIS|DESCRIPTION|OPTIONS"
+    r"(?:.{0,120}\braises|usage|options|flags|global flags|commands|available commands"
+    r"|(?:optional|positional) arguments|environment variables):\s*$"
+    r"|\s{0,4}(?-i:RETURN VALUES?|EXIT (?:STATUS|CODES?)|NAME|SYNOPSIS|DESCRIPTION|OPTIONS"
     r"|ERRORS|DIAGNOSTICS)\s*$|usage: \S",
     re.IGNORECASE,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from busbw.base.secrets import shortened
@@ -63,17 +64,12 @@ def recognise(
     }
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
-    return [
-        _finding(
-            SIGNATURES[name],
-            found,
-            None if name in light else _cause_of(name, causes, aborted=aborted, one_node=one_node),
-            one_node=one_node,
-            survived=name in survived,
-            light=name in light,
-        )
-        for name, found in merged.items()
-    ]
+    findings = []
+    for name, found in merged.items():
+        cause = None if name in light else _cause_of(name, causes, aborted=aborted, one_node=one_node)
+        told = _finding(SIGNATURES[name], found, cause, one_node=one_node, survived=name in survived)
+        findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
+    return findings
 
 
 _UNTIL_BEGUN = frozenset(
@@ -258,16 +254,14 @@ def _warns(found: Found) -> bool:
     return any("NCCL WARN" in text for _, hit in found for _, text in hit.lines)
 
 
-def _finding(
-    signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool, light: bool
-) -> Finding:
+def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:
     title = _title(signature, found)
     if survived:
         title += " (the job went on after it)"
     passed = survived or (one_node and signature.between_nodes)
     # NCCL goes on without a device of which it warns, and the next job over hosts is slower by that.
     warned = cause is None and passed and signature.name in _LACKING and _warns(found)
-    light = light or ((cause is not None or passed) and not warned)
+    light = (cause is not None or passed) and not warned
     proof = Proof(instruction=f"confirm: {signature.confirm}")
     return Finding(
         signature.name,

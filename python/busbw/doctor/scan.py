@@ -163,7 +163,7 @@ class Scanning:
         return Scan(
             *told, *kept, *notes, given=self.given, calls=self.calls, beside=beside, passed_over=self.passed_over,
             unused_ports=self.ports.unused,
-        )
+        )  # fmt: skip
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now.

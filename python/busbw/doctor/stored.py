@@ -9,7 +9,9 @@ _ADDRESS = re.compile(
     r"|[\w.-]{0,80}s3[\w.-]{0,40})\.[\w.-]{2,80}/|/gcs/|/(?:mnt|gcsfuse)/gcs/)[^\s'\"<>)\]]{0,600}",
     re.IGNORECASE,
 )
-_REFUSED = re.compile(r"\b40[13]\b|forbidden|access ?denied|permission|credential|unauthori[sz]ed|signature", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"\b40[13]\b|forbidden|access ?denied|permission|credential|unauthori[sz]ed|signature", re.IGNORECASE
+)
 
 
 def without_addresses(text: str) -> str:

@@ -228,17 +228,10 @@ def mid_on_ampere_us(call: Inside) -> float | None:
     return _BASE_US[LL128] + steps * _RING_HOP_US[LL128]
 
 
-def inside_us(
-    way: tuple[str, str], base_us: float, steps: int, transfer_us: float, terms: Generation, call: Inside | None = None
-) -> float:
-    """How long that takes in one node; `transfer_us` at the bandwidth that large messages reach.
-
-    `call` is given where the pieces are known in which NVLink SHARP moves it.
-    """
+def inside_us(way: tuple[str, str], base_us: float, steps: int, transfer_us: float, terms: Generation) -> float:
+    """How long that takes in one node; `transfer_us` at the bandwidth that large messages reach."""
     algorithm, protocol = way
     short = base_us + steps * terms.hop_us
-    if algorithm == "NVLS" and call is not None:
-        return in_chunks_us(IN_ONE_NODE, call.bytes, transfer_us, round_bytes(call.bytes, call.gpus, 1))
     if algorithm == "NVLS":
         return _pipelined(terms.nvls_us, terms.nvls_pipeline, transfer_us)
     if protocol == LL:
@@ -268,7 +261,6 @@ class Between:
     chunks: Chunks | None = None
     round_size: int = 0
     """In which pieces NVLink SHARP moves it, where that is known."""
-
 
 
 def between_us(question: Between, base_us: float, inside: Generation, network: Network) -> tuple[float, str]:

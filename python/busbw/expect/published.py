@@ -11,7 +11,8 @@ from busbw.base.errors import UserError
 from busbw.base.quantities import parse_bytes
 from busbw.base.toml import parse_toml
 from busbw.expect import machines
-from busbw.expect.model import Prediction, Question, predict
+from busbw.expect.model import predict
+from busbw.expect.question import Prediction, Question
 from busbw.expect.terms import general
 from busbw.records.bandwidth import bus_factor
 

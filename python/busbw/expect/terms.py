@@ -51,7 +51,7 @@ class Terms:
     source: str = "fitted to the catalogue"
     notes: tuple[str, ...] = field(default=())
     mid_share: float = 0.0
-    """What LL128 reaches of a ring's bandwidth in one node of A100; 0 where a run of the user's tells of no protocols."""
+    """What LL128 reaches of a ring's bandwidth in one node of A100; 0 where a user's run was fitted."""
     chosen: bool = False
     """Whether NCCL's own choice of algorithm and protocol is followed (protocols.py): from Hopper on, until a run of
     the user's is fitted."""

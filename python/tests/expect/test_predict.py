@@ -13,7 +13,8 @@ from busbw.expect import machines
 from busbw.expect.bandwidth import Algorithm
 from busbw.expect.calibrate import Sweep, calibrate, curve, fit_curve, minimise, sweep_of
 from busbw.expect.check import ENTRIES, LARGE_BYTES, all_entries, worst
-from busbw.expect.model import Question, channels_us, predict
+from busbw.expect.model import channels_us, predict
+from busbw.expect.question import Question
 from busbw.expect.terms import REPLAY_SAVES_US, general, replayed
 from busbw.expect.text import page
 from busbw.records import catalogue

@@ -10,9 +10,10 @@ import pytest
 from busbw.base.errors import UserError
 from busbw.expect import machines
 from busbw.expect.links import NetKind
-from busbw.expect.model import Prediction, Question, predict
+from busbw.expect.model import predict
 from busbw.expect.protocols import Inside, aws_tree_bytes, chosen
 from busbw.expect.published import page, read, score
+from busbw.expect.question import Prediction, Question
 from busbw.expect.terms import general
 
 TABLES = Path(__file__).parent / "published.toml"
