@@ -133,6 +133,8 @@ class Chunks:
     start_us: float
     fill: float
     source: str
+    share: float = 1.0
+    """What the largest messages reach of the bandwidth that the links' tables say."""
 
 
 _CHUNK_BYTES = 128 << 10
@@ -144,9 +146,9 @@ _ROUNDS_ACROSS = ((4, 64 << 10), (1, 32 << 10))
 # Hopper: one node of 8 H100 or H200 (four tables), two of them (nccl-tests#309 and three more), and 2 x p5.48xlarge.
 # RoCE has two hops that are as much slower than InfiniBand's as elsewhere. Blackwell takes other channels and pieces by
 # its NICs (src/transport/nvls.cc), and its published tables do not tell them apart.
-IN_ONE_NODE = Chunks(17.0, 2.94, "8 H100 and H200")
+IN_ONE_NODE = Chunks(17.0, 2.94, "8 H100 and H200", share=0.99)
 ACROSS_TWO: Mapping[NetKind, Chunks] = {
-    NetKind.INFINIBAND: Chunks(31.0, 2.91, "2 x 8 H100"),
+    NetKind.INFINIBAND: Chunks(31.0, 2.91, "2 x 8 H100", share=0.98),
     NetKind.ROCE: Chunks(45.0, 2.91, "as InfiniBand, with RoCE's hops"),
     NetKind.EFA: Chunks(84.3, 4.24, "2 x p5.48xlarge"),
 }
@@ -164,7 +166,7 @@ def round_bytes(size: int, gpus: int, nodes: int) -> int:
 
 def in_chunks_us(chunks: Chunks, size: int, transfer_us: float, round_size: int) -> float:
     """The start, the transfer, and the rounds in which the stages of the pipeline fill."""
-    return chunks.start_us + transfer_us * (1 + chunks.fill * min(1.0, round_size / size))
+    return chunks.start_us + transfer_us / chunks.share * (1 + chunks.fill * min(1.0, round_size / size))
 
 
 def network(net: NetKind, sm: int) -> Network:
@@ -265,6 +267,30 @@ class Between:
 
 def between_us(question: Between, base_us: float, inside: Generation, network: Network) -> tuple[float, str]:
     """The time over several nodes and the protocol: NCCL's choice lies near the least, which is what is taken."""
+    ways = _ways(question, base_us, inside, network)
+    name = min(ways, key=lambda each: ways[each])
+    if name == SIMPLE and question.chunks is not None:
+        # Which protocol runs is decided as before: pieces tell how long it takes, and not what NCCL counts on.
+        pieces = in_chunks_us(question.chunks, question.size, question.transfer_us, question.round_size)
+        return max(pieces, _before_simple_us(question, base_us, inside, network)), name
+    return ways[name], name
+
+
+def _before_simple_us(question: Between, base_us: float, inside: Generation, network: Network) -> float:
+    """What the largest smaller message takes that does not go by Simple: a larger one is not predicted sooner."""
+    low, high, least = 0.0, 1.0, 0.0
+    for _ in range(20):
+        part = (low + high) / 2
+        smaller = replace(question, size=int(question.size * part), transfer_us=question.transfer_us * part)
+        ways = _ways(smaller, base_us, inside, network)
+        name = min(ways, key=lambda each: ways[each])
+        low, high = (low, part) if name == SIMPLE else (part, high)
+        least = least if name == SIMPLE else ways[name]
+    return least
+
+
+def _ways(question: Between, base_us: float, inside: Generation, network: Network) -> dict[str, float]:
+    """What each protocol takes."""
     start = base_us + question.steps * inside.hop_us
     moved = question.size / 1e3
     first = inside.between_us + question.started_us + question.hops * network.long_hop_us
@@ -284,12 +310,7 @@ def between_us(question: Between, base_us: float, inside: Generation, network: N
         ways[LL128] = min(ways[LL128], _pipelined(
             start + question.hops * network.mid_hop_us, TREE_PIPELINE, question.tree_us
         ))  # fmt: skip
-    name = min(ways, key=lambda each: ways[each])
-    if name == SIMPLE and question.chunks is not None:
-        # Which protocol runs is decided as before: pieces tell how long it takes, and not what NCCL counts on.
-        pieces = in_chunks_us(question.chunks, question.size, question.transfer_us, question.round_size)
-        return pieces, name
-    return ways[name], name
+    return ways
 
 
 def _pipelined(start_us: float, pipeline: float, transfer_us: float) -> float:
