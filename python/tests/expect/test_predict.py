@@ -179,6 +179,7 @@ def test_a_fitted_sweep_is_followed_more_closely_than_by_the_general_terms():
                    for size, time in sweep.points)  # fmt: skip
 
     assert off(fitted) < off(general(80))
+    assert fitted.mid_share == 0 and not fitted.chosen, "a run of the user's tells of no protocols"
 
 
 def test_what_cannot_be_fitted_says_why():
