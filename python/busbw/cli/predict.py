@@ -14,7 +14,7 @@ from busbw.records import Collective
 
 if TYPE_CHECKING:
     from busbw.expect.fabric import Fabric
-    from busbw.expect.model import Prediction
+    from busbw.expect.question import Prediction
     from busbw.expect.terms import Terms
     from busbw.machine.topology.load import Loaded
     from busbw.machine.topology.model import Machine
@@ -74,7 +74,8 @@ def run(args: Args) -> int:
 
 
 def _predictions(args: Args, fabric: Fabric, terms: Terms) -> list[Prediction]:
-    from busbw.expect.model import Question, predict
+    from busbw.expect.model import predict
+    from busbw.expect.question import Question
 
     if len(args.collective) > 1:
         raise UsageError(f"'{args.collective[1]}' is one word too many: one collective is predicted at a time")

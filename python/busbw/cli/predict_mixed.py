@@ -77,7 +77,8 @@ def _on(spread: Spread, ranks: int) -> Spread:
 
 
 def _model(fabric: Fabric, terms: Terms, shape: tuple[int, int], *, multicast: bool) -> TimeOf:
-    from busbw.expect.model import Question, predict
+    from busbw.expect.model import predict
+    from busbw.expect.question import Question
 
     def time_of(name: str, size: int) -> float:
         question = Question(name, size, *shape, multicast)  # type: ignore[arg-type]

@@ -101,7 +101,8 @@ def _modelled(fabric: Fabric, terms: Terms, gpus: int, *, multicast: bool) -> Us
     """The model's times; ranks lie on nodes in their order."""
     from typing import get_args
 
-    from busbw.expect.model import Question, predict
+    from busbw.expect.model import predict
+    from busbw.expect.question import Question
     from busbw.records import Collective
 
     def us_of(op: Op) -> float | None:

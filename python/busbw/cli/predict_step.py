@@ -75,7 +75,8 @@ def _times(
 
 
 def _model(fabric: Fabric, terms: Terms, gpus: int, nodes: int, *, multicast: bool) -> TimeOf:
-    from busbw.expect.model import Question, predict
+    from busbw.expect.model import predict
+    from busbw.expect.question import Question
 
     def time_of(name: str, size: int) -> float:
         question = Question(name, size, gpus, nodes, multicast)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from busbw.doctor.beside import Beside, Frame
 from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
+from busbw.doctor.machine_errors import MACHINE, OF_MACHINES, WHOLE
 from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.scan import Scan
@@ -184,7 +184,7 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     if family is not None:
         title, fix = (
             f"{title}: {family.meaning}",
-            f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} else f'. Also: {fix}'}",
+            f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} or family.meaning in WHOLE else f'. Also: {fix}'}",
         )
     if hint:
         fix = f"{fix}. Its own advice: {hint}" if family else f"Its own advice: {hint}. Also: {fix}"

@@ -44,7 +44,7 @@ _WORDS = (
     r"Validates: avg error less than",
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",
     # XLA's tasks lose the one that serves them when all of them end, and say again what they said.
-    r"WatchTasksAsync failed for task|GRPC error information.{0,120}/WatchTasks:"
+    r"WatchTasksAsync failed for task|GRPC error information from remote target"
     r"|^:?(?:UNAVAILABLE|CANCELLED|NOT_FOUND):(?! )",
     # XLA waits for a leader; if it stays so, a line about a termination follows.
     r"may be stuck\. All \d+ threads joined",
@@ -84,6 +84,19 @@ _WORDS = (
     # What succeeded in the end, and what a server or Slurm does without harm.
     r"\b(?:saved|succeeded|uploaded|written|connected)\b.{0,80}\bafter \d{1,3} (?:attempts|tries|retries)\b",
     r"is preempted by PreemptionMode|common_file_write_uint32s: write pid",
+    # What a service of ssh says of strangers, what kubelet tries again at each start of a pod, the end of a data set.
+    r"\bsshd(?:-session)?\[\d{1,9}\]: (?:error: |fatal: )?(?:kex_exchange_identification|Connection (?:closed|reset)"
+    r"|Invalid user|Received disconnect|Disconnected from|Unable to negotiate|Timeout before authentication)",
+    r"failed to sync (?:configmap|secret) cache: timed out",
+    r"aborting with status: OUT_OF_RANGE: End of sequence",
+    r"\b100% tests passed\b",
+    # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.
+    r"\bpanic on (?:oops|warn)\b.{0,4}(?:disabled|= ?0)|\b(?:Kernel c|C)ommand line: \S{1,40}=",
+    r"\[Hardware Error\]: {2,}(?:error_type: \d{1,2}, single-bit|section_type|Error \d{1,3}, type: corrected)",
+    r"number of Error Log entries increased",
+    # What stands beside an error of PCIe of which the head tells how grave it is.
+    r"mlx5_cmd_out_err:\d{1,5}:\(pid \d{1,8}\): ACCESS_REG\(0x805\).{0,60}bad parameter",
+    r"\berror status/mask=[\da-f]{8}/",
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"insufficient power on the PCIe slot",
@@ -91,7 +104,7 @@ _WORDS = (
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
-    r"ACPI (?:BIOS )?(?:Error|Warning)",
+    r"ACPI (?:BIOS )?(?:Error|Warning)|\bACPI: .{0,80}\bfailed, trying",
 )
 _ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S")
 """How a run was configured is no event: command lines, help, echoes of variables."""

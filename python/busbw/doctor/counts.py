@@ -16,6 +16,7 @@ def count_kind(line: str, kinds: dict[str, int]) -> None:
         kinds["torch"] += 1
     elif "NVRM" in line or "kernel:" in line or _KERNEL_TIME.match(line):
         kinds["kernel"] += 1
+        kinds["boots"] += line.startswith("[    0.0")  # the first lines that a kernel writes
 
 
 def count_table(line: str, kinds: dict[str, int]) -> None:

@@ -44,3 +44,11 @@ def is_of_driver(text: str) -> bool:
         return False
     said = text[found.end() : found.end() + _LOOK]
     return _FAILS.search(said) is not None and _ASIDE.search(said) is None
+
+
+_BOOT = re.compile(r"\[ {0,6}\d{1,2}\.\d{3,9}\] (?!.{0,40}\b(?:panic|BUG|Oops))")
+
+
+def is_of_boot(text: str) -> bool:
+    """Whether the kernel says it while it starts, of a part of the machine that no job needs."""
+    return _BOOT.match(text) is not None and _WRITER.search(text[:_LOOK]) is None

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from busbw.doctor.families import Family, read
 
+ITSELF = "the program that checks failed itself, which says nothing of the node"
+STORE = "an object store did not give or take an object"
+WHOLE = frozenset({ITSELF, STORE})
+"""Of these the cure of the finding's whole kind would mislead."""
+_CHECKER = rf"""
+DCGM internal error|DCGM_ST_\w*(?:GENERIC|INTERNAL)\w*|internal error (?:from NVVS|in DCGM|during the test)|\bnvvs\b\
+.{{0,30}}(?:crash|segfault|killed) ; {ITSELF} ; restart nvidia-dcgm (nv-hostengine), one release of DCGM and driver, \
+no second check and no job beside it; run the check again, and judge the node by that one
+\b(?:gs|s3a?|abfss?|oss|hdfs)://|storage\.googleapis|\.blob\.core\. ; {STORE} ; look for that address with the \
+store's own client (gcloud storage ls, aws s3 ls) from that host, then at its region, rights and limits of rate
+"""
 _ROWS = r"""
 CUDA unknown error|CUDA_ERROR_UNKNOWN|cudaErrorUnknown ; CUDA cannot start on that host (error 999): the driver's module \
 for memory (nvidia_uvm) is missing or broken, or CUDA_VISIBLE_DEVICES was changed after the start ; nvidia-smi and dmesg \
@@ -183,7 +194,7 @@ the maker
 Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \
 healthy (ipmitool sdr), enough power for the rack, BMC's power cap
 """
-MACHINE: tuple[Family, ...] = tuple(read(_ROWS))
+MACHINE: tuple[Family, ...] = (*read(_CHECKER), *read(_ROWS))
 _NAMES = """driver-not-loaded ib-port-down nic-hang health-check fabric-manager nvlink-error nvswitch-error imex
     file-system pcie-errors gpu-slowdown machine-check gpu-memory-error cpu-slowdown fabric-degraded nvml-missing
     gpu-error-other disk-full ibv-call-failed gpu-not-visible driver-mismatch nic-hot efa-error file-system-stall

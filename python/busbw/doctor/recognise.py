@@ -41,7 +41,10 @@ def recognise(
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
     first: frozenset[str] = frozenset().union(*(each.first_failed for each in scans))
-    aborted = _aborted(merged, first)
+    light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
+    light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
+    causes = {name: found for name, found in merged.items() if name not in light}
+    aborted = _aborted(causes, first)
     alive = {each.source: each.alive for each in scans if each.source in whole}
     ended = {each.source: each.ended for each in scans}
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, alive, ended)}
@@ -55,22 +58,18 @@ def recognise(
         if not failed
         and (
             name in soft
+            or (name == "job-cancelled" and _ended_before(found, scans))
             or _survived(SIGNATURES[name], found, alive)
             or (name in _UNTIL_BEGUN and all(hit.last < begun.get(source, 0) for source, hit in found))
         )
     }
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
-    findings = [
-        _finding(
-            SIGNATURES[name],
-            found,
-            _cause_of(name, merged, aborted=aborted, one_node=one_node, first=first),
-            one_node=one_node,
-            survived=name in survived,
-        )
-        for name, found in merged.items()
-    ]
+    findings = []
+    for name, found in merged.items():
+        cause = None if name in light else _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first)
+        told = _finding(SIGNATURES[name], found, cause, one_node=one_node, survived=name in survived)
+        findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
     last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))
     return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
 
@@ -110,6 +109,24 @@ def _tells(signature: Signature, found: Found) -> bool:
     if signature.holds is not None and not signature.holds(_groups(found)):
         return False
     return not signature.repeats or _repeated(found)
+
+
+def _is_light(signature: Signature, found: Found) -> bool:
+    """Whether it tells of no fault, such as of what was corrected."""
+    return signature.light is not None and signature.light(_groups(found), sum(hit.count for _, hit in found))
+
+
+def _unused(found: Found, scans: Sequence[Scan]) -> bool:
+    """Whether every line is of a port that nothing uses, or was down while the kernel started, as each port is."""
+    booted = all(each.kinds["boots"] for each in scans)
+    calm = sum("boot" in each or (booted and "early" in each) for each in _groups(found))
+    return calm + sum(each.unused_ports for each in scans) == sum(hit.count for _, hit in found)
+
+
+def _ended_before(found: Found, scans: Sequence[Scan]) -> bool:
+    """Whether each job had said that its work was done, and did nothing after that."""
+    done = {each.source: each.ended for each in scans if each.ended >= each.alive}
+    return all(0 < done.get(source, 0) < hit.lines[0][0] for source, hit in found if hit.lines)
 
 
 def _groups(found: Found) -> list[dict[str, str]]:

@@ -6,13 +6,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.doctor import benign, commands, life, locales
+from busbw.doctor import benign, commands, life, locales, quoted
 from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, look_for, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
 from busbw.doctor.first_failure import SUMMARY, FirstFailure
 from busbw.doctor.hit import RANK, Hit
+from busbw.doctor.kernel_lines import is_of_boot
+from busbw.doctor.ports import Ports
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
@@ -79,6 +81,8 @@ class Scan:
     """Signatures of what NCCL names as its last error, where a call of it failed."""
     first_failed: frozenset[str] = frozenset()
     """The ranks that summaries of torchrun name as the first that failed."""
+    unused_ports: int = 0
+    """Lines that call a port down which nothing uses."""
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -106,7 +110,7 @@ class Scanning:
         self.index = of_all(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
-        self.kinds |= {"steps": 0, "ends": 0} | dict.fromkeys(WRITERS, 0)
+        self.kinds |= {"steps": 0, "ends": 0, "boots": 0} | dict.fromkeys(WRITERS, 0)
         self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
@@ -132,6 +136,8 @@ class Scanning:
         self.framed = False
         """Whether the line before was a frame of Python, below which its source stands."""
         self.start_shapes: set[bytes] = set()
+        self.section = quoted.Section()
+        self.ports = Ports()
         self.tried = 0
         """How often a signature was tried on a line."""
         self.hit = 0
@@ -161,16 +167,10 @@ class Scanning:
         notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
         return Scan(
-            *told,
-            *kept,
-            *notes,
-            given=self.given,
-            calls=self.calls,
-            passed_over=self.passed_over,
-            beside=self.following.kept,
-            last_errors=frozenset(self.last_errors),
-            first_failed=frozenset(self.first.ranks),
-        )
+            *told, *kept, *notes, given=self.given, calls=self.calls, passed_over=self.passed_over,
+            beside=self.following.kept, last_errors=frozenset(self.last_errors),
+            first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
+        )  # fmt: skip
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
         """Look at a line. True: no line that is equal but for digits can say anything that is not known now.
@@ -202,10 +202,13 @@ class Scanning:
             count_table(line, kinds)
         key = line.encode("utf-8", "replace").translate(None, DIGITS) if shape is None else shape
         known = self.shapes.get(key)
-        source = self._is_source(line, number)
+        source = self._is_source(line, number) or self.section.holds(line)
         self.following.go_on(line)
+        listed = self.ports.follows(line)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
+            if listed and "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:
+                self.ports.told()
         elif not source and key in self.alive_shapes:
             self.alive = number
         within = self._follow_traceback(line, number)
@@ -214,7 +217,7 @@ class Scanning:
         if self.trouble.boxed or RULE in line:
             self.trouble.ruled(line, number, known=self.hit == number)
             return False
-        told = within or source or self.framed or self.ignored or summed_up
+        told = within or source or listed or self.framed or self.ignored or summed_up
         return (
             not told
             and self.shapes.get(key) == ()
@@ -289,6 +292,8 @@ class Scanning:
             # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
             self.ignored = not benign.closes_traceback(line)
             return
+        if quoted.is_zero(line):
+            return
         new, words = known is None, None
         if known is None:
             # Numbers decide what some signatures say, so that lines of one shape share their candidates alone.
@@ -316,6 +321,8 @@ class Scanning:
 
     def _trouble(self, line: str, number: int, words: Collection[str] | None = None) -> bool:
         """Keep a line of which no signature speaks, where it may be of trouble; whether it is kept."""
+        if is_of_boot(line):
+            return False
         kept = self.trouble.add(line, number, words, checker=self.kinds["perftest"] > 0)
         if kept:
             self.following.told(line, number)
@@ -353,6 +360,9 @@ class Scanning:
         for writer, words in WRITERS.items():
             if writer in seen.watched:
                 self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too
+        if quoted.is_quoted(line):
+            self._follow_life(line, key, number, seen.watched)
+            return (), seen.watched
         if benign.is_echo(line) or any(each.search(line) for each in seen.harmless):
             self.ignored = benign.opens_ignored(line)
             if benign.is_retry(line) and len(self.retry_shapes) < MAX_SHAPES:

@@ -68,6 +68,8 @@ class Signature:
     """Said only where lines of one log tell different values of its groups, such as rates of ports."""
     holds: Callable[[Sequence[Mapping[str, str]]], bool] | None = None
     """Whether the groups of all lines together bear it out, where no single line can."""
+    light: Callable[[Sequence[Mapping[str, str]], int], bool] | None = None
+    """Whether it is only to be known, by the groups of all lines and their number: what was corrected is no fault."""
     tell: Callable[[Sequence[Mapping[str, str]]], str] | None = None
     """Makes the title of the groups of all lines, where one line's are not enough."""
 

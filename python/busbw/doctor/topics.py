@@ -17,7 +17,8 @@ from busbw.doctor.scan import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.trouble import is_said_error
+from busbw.doctor.stored import of_store, without_addresses
+from busbw.doctor.trouble import LOGGERS, is_said_error
 
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
@@ -261,15 +262,11 @@ def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
             yield replace(found, title="the log ends within a traceback, before the exception that it is of")
 
 
-_LOGGERS = re.compile(r"\b(?:wandb|mlflow|comet_ml|neptune)\b")
-"""Who only writes down how a training goes: the training does not wait for them."""
-
-
 def _retried(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends while something that failed is tried again."""
     for scan in scans:
         line, text = scan.retried
-        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR and not _LOGGERS.search(text):
+        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR and not LOGGERS.search(text):
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             found = _finding(name, text, seen) if name else _first_unknown(text, seen)
             title = f"something is tried again until the log ends: {shortened(clean(text), MAX_TITLE)}"
@@ -371,7 +368,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
 
 def topic(text: str) -> str | None:
     """The signature whose part of the system the line names; None where it names none."""
-    name = next((name for words, name in _TOPICS if words.search(text[:MAX_LOOK])), None)
+    bare = without_addresses(text[:MAX_LOOK])
+    name = of_store(text[:MAX_LOOK], next((name for words, name in _TOPICS if words.search(bare)), None))
     # Python refuses what a program passes, before any library does; a check that only names a library is the program's.
     if name in _OF_LIBRARIES and _REFUSED.search(text[:MAX_LOOK]):
         return "python-exception"

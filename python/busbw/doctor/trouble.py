@@ -22,6 +22,8 @@ _ERROR = re.compile(
     r"|[a-z](?:Error|Exception|Failure)(?:_\w{1,60})?\b",
     re.IGNORECASE,
 )
+LOGGERS = re.compile(r"\b(?:wandb|mlflow|comet_ml|neptune|cloud-init|dockerd|waagent|google_guest_agent)\b")
+"""Who only writes down how a training goes: the training does not wait for them."""
 _CODE = (
     r"^\s*(?:\d+: +)?[A-Za-z_][\w.]{0,80} = [A-Za-z_][\w.]{0,80}\("
     r"|^\s*(?:raise [A-Z]\w{0,60}(?:Error|Exception)?\(|except [A-Z(]|(?:async )?def \w{1,60}\(|return \w)"

@@ -10,7 +10,8 @@ from busbw.base.errors import UserError
 from busbw.expect.bandwidth import algorithms, bus_bandwidth, channel_GBps
 from busbw.expect.fabric import Fabric
 from busbw.expect.links import LinkKind
-from busbw.expect.model import Question, channels_us, steps_of
+from busbw.expect.model import channels_us, steps_of
+from busbw.expect.question import Question
 from busbw.expect.terms import Terms
 from busbw.records import Case, Collective, Record
 from busbw.records.bandwidth import bus_factor
@@ -93,7 +94,7 @@ def calibrate(sweep: Sweep, fabric: Fabric, terms: Terms) -> Terms:
     )  # fmt: skip
     return replace(
         terms, base_us=base, long_us=extra, inside={**terms.inside, link: protocol}, bandwidth_scale=scale,
-        spread=0.15, source=f"fitted to {sweep.source}", chosen=False,
+        spread=0.15, source=f"fitted to {sweep.source}", mid_share=0.0, chosen=False,
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from enum import Enum
 from busbw.expect import machines
 from busbw.expect.calibrate import calibrate, sweep_of
 from busbw.expect.fabric import Fabric
-from busbw.expect.model import Prediction, Question, predict
+from busbw.expect.model import predict
+from busbw.expect.question import Prediction, Question
 from busbw.expect.terms import Terms, general, replayed
 from busbw.records import Case, catalogue
 

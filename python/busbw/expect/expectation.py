@@ -12,7 +12,8 @@ from busbw.analysis.units import format_bytes
 from busbw.base.errors import UserError
 from busbw.expect import machines
 from busbw.expect.fabric import Fabric, of_machine, pcie_of_sm
-from busbw.expect.model import Prediction, Question, predict
+from busbw.expect.model import predict
+from busbw.expect.question import Prediction, Question
 from busbw.expect.terms import general
 from busbw.machine.topology.model import Machine
 from busbw.machine.topology.names import AMD, is_amd, is_part, product

@@ -17,7 +17,9 @@ from busbw.expect.bandwidth import DIRECT_COLLECTIVES, Algorithm, algorithms, bu
 from busbw.expect.fabric import Fabric
 from busbw.expect.links import SINGLE_GPU, LinkKind, NetKind
 from busbw.expect.protocols import (
+    ACROSS_TWO,
     DOMAIN_HOP_US,
+    IN_ONE_NODE,
     RING_MEETS,
     Between,
     Generation,
@@ -27,13 +29,16 @@ from busbw.expect.protocols import (
     between_us,
     chosen,
     generation,
+    in_chunks_us,
     inside_us,
+    ll_between_us,
+    mid_on_ampere_us,
     network,
+    round_bytes,
 )
+from busbw.expect.question import Prediction, Question, busbw_of, transfer_us
 from busbw.expect.span import Span
 from busbw.expect.terms import Protocol, Terms, over
-from busbw.records import Collective
-from busbw.records.bandwidth import bus_factor, busbw_GBps
 
 SHORT, LONG = "short", "long"
 """LL and Simple, in NCCL's words."""
@@ -58,34 +63,6 @@ LATENCY_PER_DOUBLING = 0.05
 
 
 @dataclass(frozen=True)
-class Question:
-    """A collective of `bytes` (nccl-tests' size) on `gpus` in each of `nodes`."""
-
-    collective: Collective
-    bytes: int
-    gpus: int
-    nodes: int = 1
-    multicast: bool = True
-    driven: int = 1
-    """GPUs that one process drives (nccl-tests -g): it launches on one after the other."""
-
-    @property
-    def ranks(self) -> int:
-        return self.gpus * self.nodes
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Time in microseconds and bus bandwidth in GB/s, each with its range (about 95 of 100 well-run machines)."""
-
-    question: Question
-    time_us: Span
-    busbw_GBps: Span
-    algorithm: Algorithm
-    protocol: str
-
-
-@dataclass(frozen=True)
 class Steps:
     """Hops one after the other, inside nodes and between them, and what each peer of an exchange adds."""
 
@@ -102,6 +79,8 @@ class Way:
     steps: Steps
     allowed: tuple[str, ...]
     channels_us: float
+    least_us: float = 0.0
+    """What a short message takes at least to move, besides its start."""
 
 
 def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
@@ -130,7 +109,7 @@ def _launched(found: Prediction, sm: int | None) -> Prediction:
     known = LAUNCH_DIRECT_US if question.collective in DIRECT_COLLECTIVES else LAUNCH_US
     floor = question.driven * known[90 if (sm or 0) >= 90 else 80]
     span = time * (math.hypot(floor, time.value) / time.value)
-    return replace(found, time_us=span, busbw_GBps=_busbw(question, span))
+    return replace(found, time_us=span, busbw_GBps=busbw_of(question, span))
 
 
 def _check(question: Question, fabric: Fabric) -> None:
@@ -200,18 +179,39 @@ def _by(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm) 
     steps = steps_of(question, terms, algorithm)
     far = max(0.0, math.log2(question.nodes / 2)) if question.nodes > 1 else 0.0
     allowed = _protocols(question, fabric, protocol, steps, algorithm)
-    way = Way(protocol, steps, allowed, channels_us(question, fabric, algorithm))
+    across = question.nodes > 1 and algorithm is Algorithm.TREE and (fabric.sm or 0) < 90
+    least_us = ll_between_us(question.bytes, question.nodes) if across else 0.0
+    way = Way(protocol, steps, allowed, channels_us(question, fabric, algorithm), least_us)
     middle, name = _time_us(question, terms, way, bandwidth.value)
+    if algorithm is Algorithm.RING and (mid := _mid(question, fabric, terms, algorithm, bandwidth)) is not None:
+        return mid
     slow = _time_us(question, terms, way, bandwidth.low * max(0.3, 1 - BANDWIDTH_PER_DOUBLING * far))[0]
     fast = _time_us(question, terms, way, bandwidth.high)[0]
     late = _latency_us(terms, protocol, steps) * (terms.spread + LATENCY_PER_DOUBLING * far)
-    off = NOISE + MISFIT * (1 - _transfer_us(question, bandwidth.value) / middle)
+    off = NOISE + MISFIT * (1 - transfer_us(question, bandwidth.value) / middle)
     span = Span(middle, max(0.25 * middle, (fast - min(late, fast / 2)) * (1 - off)), (slow + late) * (1 + off))
-    return Prediction(question, span, _busbw(question, span), algorithm, name)
+    return Prediction(question, span, busbw_of(question, span), algorithm, name)
 
 
-CHOSEN_SPREAD = 0.18
-"""How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.39."""
+def _mid(question: Question, fabric: Fabric, terms: Terms, algorithm: Algorithm, bandwidth: Span) -> Prediction | None:
+    """By LL128, which A100 take between LL and Simple in one node; None elsewhere."""
+    ampere = 80 <= (fabric.sm or 0) < 90 and fabric.link(question.gpus) is LinkKind.NVLINK and not fabric.channels
+    if not ampere or not terms.mid_share or question.nodes > 1 or question.collective not in _CHOSEN:
+        return None
+    call = Inside(question.collective, question.bytes, question.ranks, 80, fabric.counted_GBps())
+    transfer = transfer_us(question, bandwidth.value) / terms.mid_share
+    start = mid_on_ampere_us(call)
+    if start is None:
+        return None
+    off = NOISE + MISFIT * start / (start + transfer)
+    low = (start * (1 - terms.spread) + transfer * bandwidth.value / bandwidth.high) * (1 - off)
+    high = (start * (1 + terms.spread) + transfer * bandwidth.value / bandwidth.low) * (1 + off)
+    span = Span(start + transfer, low, high)
+    return Prediction(question, span, busbw_of(question, span), algorithm, LONG)
+
+
+CHOSEN_SPREAD = 0.183
+"""How far a time lies from its value either way, where NCCL's choice is followed: ranges of a factor of 1.4."""
 
 MEASURED_NODES = 32
 """Published tables reach as far; each doubling beyond widens the range by LATENCY_PER_DOUBLING."""
@@ -241,7 +241,7 @@ def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | 
     older = network(fabric.net, fabric.sm or 90).older_us if question.nodes > 1 else 0.0
     span = Span(time, time / wide, time * wide + older)
     algorithm = Algorithm.NVLS if way[0] == "NVLS" else Algorithm.TREE if way[0] == "tree" else Algorithm.RING
-    return Prediction(question, span, _busbw(question, span), algorithm, SHORT if way[1] == "LL" else LONG)
+    return Prediction(question, span, busbw_of(question, span), algorithm, SHORT if way[1] == "LL" else LONG)
 
 
 def _one_node(question: Question, fabric: Fabric, terms: Terms, inside: Generation) -> tuple[float, tuple[str, str]]:
@@ -258,13 +258,22 @@ def _one_node(question: Question, fabric: Fabric, terms: Terms, inside: Generati
         sharp = inside_us(("NVLS", "Simple"), base, steps, _at(question, fabric, Algorithm.NVLS), inside)
         way = ("tree", "LL") if ring <= sharp else ("NVLS", "Simple")
     algorithm = Algorithm.NVLS if way[0] == "NVLS" else Algorithm.RING
-    return inside_us(way, base, steps, _at(question, fabric, algorithm), inside), way
+    transfer = _at(question, fabric, algorithm)
+    if way[0] == "NVLS" and _chunked(fabric):
+        size = question.bytes
+        return in_chunks_us(IN_ONE_NODE, size, transfer, round_bytes(size, question.gpus, 1)), way
+    return inside_us(way, base, steps, transfer, inside), way
+
+
+def _chunked(fabric: Fabric) -> bool:
+    """Whether it is known in which pieces NVLink SHARP moves a message: on Hopper, in a host of its own."""
+    return (fabric.sm or 90) < 100 and fabric.hosts < 2
 
 
 def _at(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
     """The transfer at the bandwidth that large messages reach by this algorithm, us."""
     found = bus_bandwidth(fabric, question.collective, algorithm, question.gpus, question.nodes)
-    return _transfer_us(question, found.value)
+    return transfer_us(question, found.value)
 
 
 def _several_nodes(
@@ -283,8 +292,10 @@ def _several_nodes(
         transfer = _ring_us(question, fabric, net)
     few = min(1.0, question.gpus / fabric.gpus)
     tree = _at(question, fabric, Algorithm.TREE) if reduces and _aws_tree(question, fabric) else None
+    chunks = ACROSS_TWO.get(fabric.net) if reduces and sharp and question.nodes == 2 and _chunked(fabric) else None
     way = Between(
-        steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, tree_us=tree, sharp=sharp
+        steps, hops, question.bytes, transfer, ring=not reduces, started_us=started, nics=few, tree_us=tree,
+        sharp=sharp, chunks=chunks, round_size=round_bytes(question.bytes, question.gpus, question.nodes),
     )  # fmt: skip
     time, protocol = between_us(way, terms.base_us, inside, net)
     return time, ("NVLS" if sharp and protocol == "Simple" else "tree", protocol) if reduces else ("ring", protocol)
@@ -298,10 +309,10 @@ def _aws_tree(question: Question, fabric: Fabric) -> bool:
 
 def _ring_us(question: Question, fabric: Fabric, net: Network) -> float:
     """The transfer of a ring through NVLinks and NICs: where both are about as fast, each waits for the other."""
-    line = _transfer_us(question, fabric.line_GBps(question.gpus) * net.ring_share)
+    line = transfer_us(question, fabric.line_GBps(question.gpus) * net.ring_share)
     if question.gpus == 1:
         return line / SINGLE_GPU.share.value
-    nvlink = _transfer_us(question, bus_bandwidth(fabric, question.collective, Algorithm.RING, question.gpus, 1).value)
+    nvlink = transfer_us(question, bus_bandwidth(fabric, question.collective, Algorithm.RING, question.gpus, 1).value)
     return math.pow(line**RING_MEETS + nvlink**RING_MEETS, 1 / RING_MEETS)
 
 
@@ -324,8 +335,10 @@ def _protocols(
         return (LONG,) if algorithm is Algorithm.DIRECT else (SHORT, LONG)
     if algorithm is not Algorithm.RING or fabric.link(question.gpus) is not LinkKind.NVLINK:
         return (SHORT, LONG)
-    counted_us = _transfer_us(question, fabric.counted_GBps())
-    return (LONG,) if counted_us > protocol.leave(steps.inside) else (SHORT, LONG)
+    counted_us = transfer_us(question, fabric.counted_GBps())
+    # A chain of one way is full after its first hop, by NCCL's own estimate (broadcast and reduce in tuning.cc).
+    hops = 1 if question.collective in {"broadcast", "reduce"} else steps.inside
+    return (LONG,) if counted_us > protocol.leave(hops) else (SHORT, LONG)
 
 
 def channels_us(question: Question, fabric: Fabric, algorithm: Algorithm) -> float:
@@ -338,15 +351,15 @@ def channels_us(question: Question, fabric: Fabric, algorithm: Algorithm) -> flo
     if algorithm not in {Algorithm.RING, Algorithm.TREE} or fabric.link(question.gpus) is not LinkKind.NVLINK:
         return 0.0
     each = CHANNEL_BYTES * (question.ranks if algorithm is Algorithm.RING else 1)
-    return _transfer_us(replace(question, bytes=min(question.bytes, each)), channel_GBps(fabric))
+    return transfer_us(replace(question, bytes=min(question.bytes, each)), channel_GBps(fabric))
 
 
 def _time_us(question: Question, terms: Terms, way: Way, bandwidth: float) -> tuple[float, str]:
     protocol, steps = way.protocol, way.steps
-    transfer = _transfer_us(question, bandwidth)
+    transfer = transfer_us(question, bandwidth)
     moved = max(transfer, way.channels_us)
     share = protocol.share if question.nodes == 1 else min(protocol.share, terms.net_share)
-    short = _latency_us(terms, protocol, steps) + moved / share
+    short = _latency_us(terms, protocol, steps) + max(moved / share, way.least_us)
     start = (
         terms.base_us + terms.long_us + steps.inside * protocol.long_hop_us + steps.between * terms.net_long_hop_us
         + steps.peers_us
@@ -355,17 +368,6 @@ def _time_us(question: Question, terms: Terms, way: Way, bandwidth: float) -> tu
     return (short, SHORT) if SHORT in way.allowed and short <= long else (long, LONG)
 
 
-def _transfer_us(question: Question, bandwidth: float) -> float:
-    return question.bytes * (bus_factor(question.collective, question.ranks) or 1.0) / (bandwidth * 1e3)
-
-
 def _latency_us(terms: Terms, protocol: Protocol, steps: Steps) -> float:
     across = terms.across if steps.between else 1.0
     return terms.base_us + across * steps.inside * protocol.hop_us + steps.between * terms.net_hop_us + steps.peers_us
-
-
-def _busbw(question: Question, time: Span) -> Span:
-    def rate(time_us: float) -> float:
-        return busbw_GBps(question.collective, question.bytes, time_us, question.ranks) or 0.0
-
-    return Span(rate(time.value), rate(time.high), rate(time.low))

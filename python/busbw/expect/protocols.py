@@ -23,7 +23,9 @@ _LONG_NET_HOP_US = 10.0
 """What a step of Simple over a network takes longer than one of LL128 (hwLatencies: 14.0 and 4.0)."""
 _NVLS_US = 25.0
 # GB/s: the most that a ring of LL moves in one node (llMaxBws), and the share of multicast (nvlsEfficiency).
-_LL_MOST_GBPS: Mapping[int, float] = {90: 141.0, 100: 282.0}
+_LL_MOST_GBPS: Mapping[int, float] = {80: 87.7, 90: 141.0, 100: 282.0}
+_LL_MOST_ACROSS: Mapping[int, float] = {2: 22.5, 4: 19.0}
+"""As llMaxBws says of two nodes, and of four and more, whose processors are AMD's, as most with A100 are."""
 _NVLS_SHARE: Mapping[int, float] = {90: 0.85, 100: 0.74}
 _LL128_SHARE = 0.92
 _NVLS_CHANNELS = 16
@@ -119,6 +121,54 @@ _BY_GENERATION: Mapping[tuple[NetKind, int], Network] = {
 }
 
 
+def ll_between_us(size: int, nodes: int) -> float:
+    """The least that LL takes between nodes of A100, by the most that NCCL counts on: half of llMaxBws on a tree."""
+    return size / ((_LL_MOST_ACROSS[2] if nodes == 2 else _LL_MOST_ACROSS[4]) / 2 * 1e3)
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """How NVLink SHARP moves a message in pieces: what it takes to start, and how many pieces' times it fills for."""
+
+    start_us: float
+    fill: float
+    source: str
+    share: float = 1.0
+    """What the largest messages reach of the bandwidth that the links' tables say."""
+
+
+_CHUNK_BYTES = 128 << 10
+_SMALLEST_CHUNK = 16 << 10
+# Up to so many rounds of all channels and GPUs NCCL takes a smaller piece (src/enqueue.cc, NVLS and NVLSTree).
+_ROUNDS = ((64, 64 << 10), (8, 32 << 10), (2, _SMALLEST_CHUNK))
+_ROUNDS_ACROSS = ((4, 64 << 10), (1, 32 << 10))
+
+# Hopper: one node of 8 H100 or H200 (four tables), two of them (nccl-tests#309 and three more), and 2 x p5.48xlarge.
+# RoCE has two hops that are as much slower than InfiniBand's as elsewhere. Blackwell takes other channels and pieces by
+# its NICs (src/transport/nvls.cc), and its published tables do not tell them apart.
+IN_ONE_NODE = Chunks(17.0, 2.94, "8 H100 and H200", share=0.99)
+ACROSS_TWO: Mapping[NetKind, Chunks] = {
+    NetKind.INFINIBAND: Chunks(31.0, 2.91, "2 x 8 H100", share=0.98),
+    NetKind.ROCE: Chunks(45.0, 2.91, "as InfiniBand, with RoCE's hops"),
+    NetKind.EFA: Chunks(84.3, 4.24, "2 x p5.48xlarge"),
+}
+
+
+def round_bytes(size: int, gpus: int, nodes: int) -> int:
+    """What all channels of NVLink SHARP move in one round, a piece for each GPU of a node."""
+    pieces = _NVLS_CHANNELS * gpus
+    chunk = _CHUNK_BYTES
+    for rounds, smaller in _ROUNDS if nodes == 1 else _ROUNDS_ACROSS:
+        if size < rounds * pieces * chunk and smaller < chunk:
+            chunk = smaller
+    return pieces * chunk
+
+
+def in_chunks_us(chunks: Chunks, size: int, transfer_us: float, round_size: int) -> float:
+    """The start, the transfer, and the rounds in which the stages of the pipeline fill."""
+    return chunks.start_us + transfer_us / chunks.share * (1 + chunks.fill * min(1.0, round_size / size))
+
+
 def network(net: NetKind, sm: int) -> Network:
     """The terms of that network between GPUs of that compute capability."""
     return _BY_GENERATION.get((net, _known(sm)), NETWORKS[net])
@@ -157,7 +207,7 @@ def chosen(call: Inside, *, nvls: bool) -> tuple[str, str]:
     size, gpus, links = call.bytes, call.gpus, call.nvlink_GBps
     reduces = call.collective == "all_reduce"
     steps = (2 if reduces else 1) * (gpus - 1)
-    known = _known(call.sm)
+    known = _known(call.sm) if call.sm >= 90 else 80
     rates = {
         LL: min(_LL_MOST_GBPS[known], links / 2), LL128: links * _LL128_SHARE, SIMPLE: links,
     }  # fmt: skip
@@ -170,6 +220,14 @@ def chosen(call: Inside, *, nvls: bool) -> tuple[str, str]:
         rate *= 2 * gpus / steps if reduces else (gpus - 1) / gpus
         best["NVLS", SIMPLE] = _NVLS_US + size / (rate * 1e3)
     return min(best, key=lambda each: best[each])
+
+
+def mid_on_ampere_us(call: Inside) -> float | None:
+    """The start of LL128 on a ring of A100 in one node, where NCCL takes that; None where it does not."""
+    if call.gpus < 3 or chosen(call, nvls=False) != ("ring", LL128):
+        return None
+    steps = (2 if call.collective == "all_reduce" else 1) * (call.gpus - 1)
+    return _BASE_US[LL128] + steps * _RING_HOP_US[LL128]
 
 
 def inside_us(way: tuple[str, str], base_us: float, steps: int, transfer_us: float, terms: Generation) -> float:
@@ -202,10 +260,37 @@ class Between:
     """The transfer over trees of LL128, where the network's plugin takes those and no others."""
     sharp: bool = True
     """Whether NVLink SHARP feeds the trees between nodes: two GPUs a node and less fill without it, and sooner."""
+    chunks: Chunks | None = None
+    round_size: int = 0
+    """In which pieces NVLink SHARP moves it, where that is known."""
 
 
 def between_us(question: Between, base_us: float, inside: Generation, network: Network) -> tuple[float, str]:
     """The time over several nodes and the protocol: NCCL's choice lies near the least, which is what is taken."""
+    ways = _ways(question, base_us, inside, network)
+    name = min(ways, key=lambda each: ways[each])
+    if name == SIMPLE and question.chunks is not None:
+        # Which protocol runs is decided as before: pieces tell how long it takes, and not what NCCL counts on.
+        pieces = in_chunks_us(question.chunks, question.size, question.transfer_us, question.round_size)
+        return max(pieces, _before_simple_us(question, base_us, inside, network)), name
+    return ways[name], name
+
+
+def _before_simple_us(question: Between, base_us: float, inside: Generation, network: Network) -> float:
+    """What the largest smaller message takes that does not go by Simple: a larger one is not predicted sooner."""
+    low, high, least = 0.0, 1.0, 0.0
+    for _ in range(20):
+        part = (low + high) / 2
+        smaller = replace(question, size=int(question.size * part), transfer_us=question.transfer_us * part)
+        ways = _ways(smaller, base_us, inside, network)
+        name = min(ways, key=lambda each: ways[each])
+        low, high = (low, part) if name == SIMPLE else (part, high)
+        least = least if name == SIMPLE else ways[name]
+    return least
+
+
+def _ways(question: Between, base_us: float, inside: Generation, network: Network) -> dict[str, float]:
+    """What each protocol takes."""
     start = base_us + question.steps * inside.hop_us
     moved = question.size / 1e3
     first = inside.between_us + question.started_us + question.hops * network.long_hop_us
@@ -225,8 +310,7 @@ def between_us(question: Between, base_us: float, inside: Generation, network: N
         ways[LL128] = min(ways[LL128], _pipelined(
             start + question.hops * network.mid_hop_us, TREE_PIPELINE, question.tree_us
         ))  # fmt: skip
-    name = min(ways, key=lambda each: ways[each])
-    return ways[name], name
+    return ways
 
 
 def _pipelined(start_us: float, pipeline: float, transfer_us: float) -> float:

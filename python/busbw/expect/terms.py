@@ -50,6 +50,8 @@ class Terms:
     """How far the latencies of one machine lie from those of the next: 0.25 is a factor of 1.25 either way."""
     source: str = "fitted to the catalogue"
     notes: tuple[str, ...] = field(default=())
+    mid_share: float = 0.0
+    """What LL128 reaches of a ring's bandwidth in one node of A100; 0 where a user's run was fitted."""
     chosen: bool = False
     """Whether NCCL's own choice of algorithm and protocol is followed (protocols.py): from Hopper on, until a run of
     the user's is fitted."""
@@ -64,6 +66,9 @@ class Terms:
 # Where NCCL leaves LL over NVLink follows from its own estimate (src/graph/tuning.cc): a ring costs 8.4 us and 3.4 us a
 # hop by Simple, 6.6 us and 0.6 us a hop by LL, which it takes to reach a quarter of the bandwidth. Both take the same
 # at a transfer of (1.8 + 2.8 hops) / 3 us. Not fitted: NCCL changes there whether or not LL is still the faster.
+# Between LL and Simple NCCL takes LL128 on a ring of A100 (protocols.py). Its start is NCCL's own; the slope of
+# ndv4-1node from 2 to 16 MiB is 163 GB/s of 233 (.70), and the line through them starts at 39 us, NCCL's at 40.6.
+# Other machines take longer for 16 MiB than NDv4: 260 and 277 us where that takes 225. The share lies between both.
 LL_SHARE = 1 / 4
 NVLINK = Protocol(
     hop_us=0.795, share=0.366, long_hop_us=1.35, pipeline=0.204,
@@ -78,6 +83,7 @@ GENERAL = Terms(
     net_share=0.25,
     net_long_hop_us=12.0,
     remote_peer_us=1.7,
+    mid_share=0.62,
 )
 
 # Hopper and later: all-reduce of NCCL 2.28.9 on 4 H200 (eager) and on 2 (CUDA graph, 2 us added), 1 KiB to 4 GiB,
@@ -114,8 +120,8 @@ def general(sm: int | None) -> Terms:
     return BLACKWELL if sm >= 100 else HOPPER
 
 
-# What a short and a long hop over EFA cost from A100s: 1 KiB and 16 MiB on 2 x p4de.24xlarge, as published.
-_FIRST_EFA = (71.0, 104.0, 0.5)
+# What a short and a long hop over EFA cost from A100s: 1 KiB, and 16 MiB to 1 GiB, on 2 x p4de.24xlarge, as published.
+_FIRST_EFA = (71.0, 196.0, 0.545)
 _SLOW = frozenset({NetKind.EFA, NetKind.TCPXO, NetKind.TCPX, NetKind.ETHERNET})
 
 

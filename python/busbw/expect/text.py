@@ -11,7 +11,7 @@ from busbw.expect import machines
 from busbw.expect.bandwidth import algorithms, bus_bandwidth
 from busbw.expect.check import LARGE_BYTES, Compared, Entry, entry_terms, worst
 from busbw.expect.fabric import Fabric
-from busbw.expect.model import Prediction
+from busbw.expect.question import Prediction
 from busbw.expect.span import Span
 from busbw.expect.terms import Terms
 

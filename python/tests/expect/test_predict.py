@@ -13,7 +13,8 @@ from busbw.expect import machines
 from busbw.expect.bandwidth import Algorithm
 from busbw.expect.calibrate import Sweep, calibrate, curve, fit_curve, minimise, sweep_of
 from busbw.expect.check import ENTRIES, LARGE_BYTES, all_entries, worst
-from busbw.expect.model import Question, channels_us, predict
+from busbw.expect.model import channels_us, predict
+from busbw.expect.question import Question
 from busbw.expect.terms import REPLAY_SAVES_US, general, replayed
 from busbw.expect.text import page
 from busbw.records import catalogue
@@ -178,6 +179,7 @@ def test_a_fitted_sweep_is_followed_more_closely_than_by_the_general_terms():
                    for size, time in sweep.points)  # fmt: skip
 
     assert off(fitted) < off(general(80))
+    assert fitted.mid_share == 0 and not fitted.chosen, "a run of the user's tells of no protocols"
 
 
 def test_what_cannot_be_fitted_says_why():

@@ -12,7 +12,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
 from busbw.expect.expectation import TELLING_BYTES, judged, place_of
-from busbw.expect.model import Prediction
+from busbw.expect.question import Prediction
 from busbw.expect.span import Span
 from busbw.machine.topology.names import product
 from busbw.records import Case, Record

@@ -40,6 +40,8 @@ SIGNATURE = Signature(
         r"link_layer.{0,60}State:? *Down",
         r"IB port.{0,40}(?:down|not active|inactive)",
         r"port \d+ is not active",
+        r"^\[ {0,6}(?P<early>\d{1,2}\.\d{1,9})\] mlx5_core \S{4,20} \S{3,20}: Link down",
+        r"^\[ {0,6}(?P<boot>\d{1,2}\.\d{1,9})\] mlx5_core \S{4,20} Port module event: module \d{1,3}, Cable unplugged",
         r"mlx5_core.{0,80}(?:Link down|Cable unplugged|module.{0,20}unplugged)",
         r"Physical state: *(?:Polling|Disabled|LinkDown)",
         r"State: *(?:Down|Initializing)(?:$|, Physical state)",

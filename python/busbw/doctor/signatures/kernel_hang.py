@@ -10,7 +10,7 @@ SIGNATURE = Signature(
         r"\b(?:soft|hard) lockup\b",
         r"blocked for more than \d+ seconds",
         r"\brcu\w*.{0,60}(?:detected stalls|self-detected stall|starved)",
-        r"Kernel panic",
+        r"Kernel panic(?! on )",
         r"NMI watchdog: Watchdog detected",
         r"BUG: (?:unable to handle|kernel NULL pointer|scheduling while atomic)",
         r"Oops: \w+ \[#",

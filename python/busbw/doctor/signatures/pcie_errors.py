@@ -1,6 +1,18 @@
 """PCIe reports errors of a link."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+MANY = 10
+"""So many lines of corrected errors are more than a healthy link has now and then."""
+
+
+def light(groups: Sequence[Mapping[str, str]], lines: int) -> bool:
+    """Whether the link corrected the few errors that it had."""
+    fates = {each["fate"].lower() for each in groups if "fate" in each}
+    return fates == {"corrected"} and lines < MANY
+
 
 SIGNATURE = Signature(
     name="pcie-errors",
@@ -10,7 +22,8 @@ SIGNATURE = Signature(
         r"DPC: containment event",
         r"not ready \d+ms after \w.{0,20}giving up|Unable to change power state from \w+ to D0",
         r"pcieport .{0,60}Card not present",
-        r"PCIe Bus Error: severity=",
+        r"PCIe Bus Error: severity=(?P<fate>Corrected|\w{1,20})",
+        r"AER: (?P<fate>(?:Multiple )?(?:Corrected|Correctable|Uncorrect\w+)) .{0,20}error",
         r"AER:.{0,60}(?:error|fatal)",
         r"pcieport .{0,60}(?:error|Link Down)",
     ),
@@ -20,4 +33,5 @@ SIGNATURE = Signature(
         "link too; check that its width and generation are full"
     ),
     source="the Linux kernel: drivers/pci/pcie/aer.c",
+    light=light,
 )

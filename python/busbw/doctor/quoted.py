@@ -1,0 +1,157 @@
+"""Lines that hold words of errors and tell of no event: code, tests that passed, help, manuals, counters of zero."""
+
+from __future__ import annotations
+
+import re
+
+_VERBS = (
+    r"(?:Fix(?:e[sd])?|Resolve[sd]?|Handle|Add|Remove|Revert|Merge|Avoid|Prevent|Improve|Support|Document|Allow|Do not"
+    r"|Don't|Bump|Update|Explain|Clarify|Work around)"
+)
+_LOGGERS = r"(?:raise|except|print|logger|logging|log|warnings|return|if|elif|else|assert|def|with|try|for|#|\"|')\b"
+_LINES = (
+    # C and C++: cases of a switch, members of an enumeration, comments, statements.
+    r"^\s*(?:case [\w:]{1,80} *:|default *:) *return\b",
+    r"^\s*\w{3,80} *= *(?:0x[\da-f]{1,8}|\d{1,9}), *(?:/[/*].*)?$",
+    r"^\s{1,40}\* (?:[@A-Za-z(:]).{0,200}$|^\s*(?:/\*|//) ",
+    r"^\s*(?:WARN|INFO|ERROR|LOG\w*|ABORT|f?printf|snprintf|throw|return|if|NCCLCHECK\w*|CUDACHECK\w*|TORCH_CHECK\w*"
+    r"|EXPECT_\w+|ASSERT_\w+)\b ?[(\"].{0,400}[;{]\s*$",
+    # Python's statements, where no traceback shows them.
+    r"^[-+]?\s*(?:raise [A-Z][\w.]{0,80}\(.{0,300}\)|except [\w., ()]{1,120}(?: as \w{1,40})?:)\s*$",
+    r"^[-+]?\s*(?:logger|logging|log|warnings|print)(?:\.\w{1,20})?\(f?[\"'].{0,300}\)\s*$",
+    r"^\s*[A-Z][A-Z_]{2,60} = [(\[]{0,2}[\"'].{0,400}[\"'][)\],]{0,2}\s*$",
+    # Shell: what would be printed, and what is looked for.
+    r"^\s*(?:echo|printf) [\"'].{0,300}[\"'](?: >&2)?(?:\s*[;|&}].{0,80})?$"
+    r"|^\s*(?:if|elif|while) .{0,300}; (?:then|do)$",
+    r"^\s*scontrol update .{0,200}reason=|^(?-i:RUN|CMD|ENTRYPOINT|HEALTHCHECK) \S",
+    # What grep prints of sources and manuals.
+    r"^[\w./+-]{1,200}\.py[:-]\d{1,6}[:-]\s*" + _LOGGERS,
+    r"^[\w./+-]{1,200}\.(?:c|cc|cpp|cxx|cu|h|hpp|cuh|inl|go|rs|java|ts|js)[:-]\d{1,6}[:-]\s*"
+    r"(?:\w[\w:.>-]{0,60}\(|[\"*/]|(?:case|return|throw|if|else|static|const)\b).{0,400}[;{,\"]\s*$",
+    r"^\s*(?:return [\w:]{1,80}|goto \w{1,40}|break);\s*$",
+    r"^[\w./+-]{1,200}\.(?:md|rst|txt|adoc|ya?ml|toml|html?|ipynb)[:-]\d{1,6}[:-]",
+    # Tests that passed, or were meant to fail: pytest, GoogleTest, CTest, unittest, Go, Rust.
+    r"::\S{1,200} +(?:PASSED|SKIPPED|XFAIL|XPASS)\b|^(?:\[gw\d{1,4}\].{0,20} )?(?:PASSED|SKIPPED|XFAIL) \S{1,200}::",
+    r"^\W{0,3}\[ (?: {7}OK|RUN {5}| {2}PASSED|  SKIPPED|-{10}) ?\]",
+    r"\bTest +#\d{1,6}: \S{1,120} \.{2,}.{0,4}Passed\b|^\s{1,8}Start +\d{1,6}: \S{1,200}\s*$",
+    r"^(?:test )?\S{1,200}(?: \([\w.]{1,200}\))? \.\.\. (?:ok|skipped\b.{0,80})$|^\s*--- (?:PASS|SKIP): ",
+    # Exposition of metrics, and rules that would raise an alert.
+    r"^# (?:HELP|TYPE) [A-Za-z_:]\w{2,200} ",
+    r"^\s*-? ?(?:alert|expr|runbook_url): ",
+    r"\"(?:pattern|regexp?|expr|query|promql)\": ?\"|\"\w{0,40}(?:Error|Fail)\w{0,40}\": ?(?:true|false)\b",
+    # Counters of what was corrected.
+    r"^\s*(?:[DS]RAM )?Correctable(?: Errors?)? *: *\d{1,9}\s*$",
+    # Histories and release notes.
+    r"^(?:[*|\\/ ]{0,12})?[\da-f]{7,12} (?:\([^)]{1,80}\) )?(?:[a-z]{2,10}(?:\([\w/., -]{1,40}\))?!?: |"
+    + _VERBS
+    + r"\b)",
+    r"^\W{0,6}(?:Fix(?:e[sd])?|Resolve[sd]?) (?:an? |the |some |rare |potential )?(?:\w[\w-]{0,30} ){0,3}"
+    r"(?:hang|crash|bug|issue|error|timeout|leak|race|deadlock|segfault|problem|failure|failed|corruption|\"|`)",
+    # Options of a program, and settings that speak of what would be done.
+    r"^\s{2,}(?:-\w, )?--?[A-Za-z][\w-]{1,60}(?:[ =,]\S{1,80}){0,3}?\s{2,}\S",
+    r"^(?:export )?[A-Za-z][A-Za-z0-9_]{0,60}"
+    r"(?-i:ERROR|FAULT|TIMEOUT|KILL|CRASH|FAIL|ABORT|EXCEPTION|OOM|DUMP|RETRY|WARN|warn|error)[A-Za-z0-9_]{0,60}=\S*$",
+    r"^(?:kernel|vm|net|fs)\.[\w.]{3,80} = \S{1,80}$",
+    # What a package manager does, and rows of a table of settings.
+    r"^(?:#\d{1,4} [\d.]{1,10} )?(?:Setting up|Unpacking|Selecting previously|Preparing to unpack|Get:\d|Collecting|"
+    r"Downloading|Requirement already satisfied|Installing collected packages|Successfully installed) "
+    r"|^(?:#\d{1,4} [\d.]{1,10} )?(?:invoke-rc\.d|debconf|update-alternatives): ",
+    r"^\| (?:Violation conditions|Validation failure action|Action on violation) +\|",
+    # Conditions of a node that do not hold.
+    r"^\s*(?!\w*(?:Ready|Initialized|Scheduled|Available)\b)[A-Z]\w{3,60} {2,}False {2,}\w",
+    # What a program writes for its own developers.
+    r"^\W{0,3}(?:\([^)]{1,60}\) )?(?:\[?\d[\d:., TZ/+-]{5,34}\]?[\s|-]{1,4})?\[?(?-i:DEBUG|VERBOSE)\]?[\s:|-]",
+    r"\b(?:NoExecute|NoSchedule)(?: op=|:|$)|\{\{ ?[$.]\w",
+    # What a manual defines, and what it is asked.
+    r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
+    r"|^\W{0,3}Q(?:uestion)?(?: ?\d{1,3})?[:.)] .{3,300}\?",
+    r"\(expected\)\s*$|\b(?:may|might|can|could) follow\b|\bunless S?Xid \d|\bno deadlock\b",
+    r"^\s*(?:Return|Exit) (?:code|status) \d{1,3} +- ",
+    r"^\s{3,}(?:This (?:section|field|flag|option|table|metric|counter|value)|The (?:value|number|count) of the)\b",
+    r"\b(?:is|are) (?:printed|returned|set|shown|reported) when\b",
+    # Advice, and what a call may return.
+    r"^\W{0,8}(?:If|When|Whenever|In case) .{3,240}[,:] ?(?:then |please )?(?:lower|raise|set|check|run|see|use|try"
+    r"|reset|make sure|increase|decrease|reduce|restart|verify|look|add|drain|reboot|ask|pass|upgrade|install)\b",
+    r"\b(?:may|can|could|might|would|will) (?:also )?return `?(?-i:cuda|nccl|CUDA|EAGAIN)",
+    r"\b(?:is|are) not an? (?:error|failure)\b",
+)
+_QUOTED = re.compile("|".join(f"(?:{each})" for each in _LINES), re.IGNORECASE)
+
+_BAD = (
+    r"(?:err(?:or)?s?|fail\w*|drop\w*|discard\w*|lost|timeouts?|crash\w*|kill\w*|xids?|retr\w+|uncorrect\w*|remap\w*"
+    r"|replays?|recover\w*|down(?:ed)?|overruns?|violations?|denied|reject\w*|panics?|skipped|oom|nan|corrupt\w*|unhealthy)"
+)
+_ZERO = re.compile(
+    r"^[A-Za-z_:][\w:]{1,200}(?:\{.{0,600}\})? +0(?:\.0+)?(?:e\+0+)?(?: \d{10,13})?\s*$"
+    rf"|^\W{{0,12}}(?:[\w./()-]{{1,60}} ){{0,4}}?\w{{0,40}}{_BAD}\w{{0,16}}(?:[_ ]\w{{1,30}}){{0,4}}[\"']?"
+    r" ?[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$",
+    re.IGNORECASE,
+)
+_MAX_LINE = 600
+
+
+def is_quoted(line: str) -> bool:
+    """Whether the line is of a text about errors: digits in it decide nothing."""
+    return len(line) <= _MAX_LINE and _QUOTED.search(line) is not None
+
+
+def is_zero(line: str) -> bool:
+    """Whether the line is a counter of errors that counted none."""
+    return "0" in line and len(line) <= _MAX_LINE and _ZERO.match(line) is not None
+
+
+_HELP = re.compile(
+    r"(?:.{0,120}\braises|usage|options|flags|global flags|commands|available commands"
+    r"|(?:optional|positional) arguments|environment variables):\s*$"
+    r"|\s{0,4}(?-i:RETURN VALUES?|EXIT (?:STATUS|CODES?)|NAME|SYNOPSIS|DESCRIPTION|OPTIONS"
+    r"|ERRORS|DIAGNOSTICS)\s*$|usage: \S",
+    re.IGNORECASE,
+)
+_MANUAL = re.compile(
+    r"#{1,5} .{0,80}\b(?:troubleshoot\w*|faq|frequently asked|known (?:issues?|limitations)|common (?:errors?|problems?"
+    r"|issues|failures)|release notes|change ?log|what's new|error (?:messages|reference|codes))\b"
+    r"|(?-i:Fixed|Known|Resolved|Closed) (?:Issues|Problems|Bugs)\s*$|\S{2,40} Release (?:Notes?\b|\d)",
+    re.IGNORECASE,
+)
+_ALERT = re.compile(r"\s*- alert: ")
+_LOG = re.compile(
+    r"\s*\d{1,7}: |\[|\d{4}-\d\d-\d\d|\d\d:\d\d|[A-Z][a-z]{2} +\d{1,2} \d\d:|[EWIF]\d{4} |<\d|\(\w|Traceback|\w+Error:"
+    r"|\S{1,200}:\d{1,9}:\d{1,9} \[|\+ |\$ |.{0,40}NVRM: |\S{1,80}: error: "
+)
+"""How a log's own line begins; what the manual of a program quotes has words around it."""
+
+
+class Section:
+    """Whether lines belong to a program's help, to a manual of errors, or to rules of alerts."""
+
+    def __init__(self) -> None:
+        self._kind = ""
+
+    def holds(self, line: str) -> bool:
+        """Whether the line is of such a part; the line that opens one is."""
+        if self._opens(line):
+            return True
+        if self._kind and self._closes(line):
+            self._kind = ""
+        return self._kind != ""
+
+    def _opens(self, line: str) -> bool:
+        if len(line) > 200:
+            return False
+        first = line.lstrip()[:1]
+        if first == "#" or " Release " in line or line.rstrip().endswith(("ssues", "roblems", "ugs")):
+            if _MANUAL.match(line):
+                self._kind = "manual"
+        elif first == "-" and _ALERT.match(line):
+            self._kind = "alert"
+        elif _HELP.match(line):
+            self._kind = "help"
+        else:
+            return False
+        return self._kind != ""
+
+    def _closes(self, line: str) -> bool:
+        if self._kind == "manual":
+            bare = line.lstrip(" -*>`'\"")
+            return _LOG.match(line) is not None or (line.startswith("# ") and not bare.startswith("#"))
+        return not line.startswith((" ", "\t")) or _LOG.match(line) is not None
