@@ -144,8 +144,7 @@ class Scanning:
         """The last line of which a signature spoke."""
         self.ignored = False
         self.passed_over = ""
-        self.last_errors: set[str] = set()
-        self.first = FirstFailure()
+        self.last_errors, self.first = set[str](), FirstFailure()
         self.awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
 
@@ -188,13 +187,8 @@ class Scanning:
         elif not raw or raw.isspace():
             return True
         line = raw[:MAX_LINE]
-        if self.awaited:
-            self._last_error(line.rpartition("]: ")[2], line, number)
-        self.awaited = False
-        if _LAST_ERROR in line:
-            said = line.rpartition(_LAST_ERROR)[2]
-            self.awaited = not said.strip()
-            self._last_error(said, line, number)
+        if self.awaited or _LAST_ERROR in line:
+            self._follow_last_error(line, number)
         summed_up = self.first.left > 0 or any(each in line for each in SUMMARY)
         if summed_up:
             self.first.look(line)
@@ -327,6 +321,15 @@ class Scanning:
         if kept:
             self.following.told(line, number)
         return kept
+
+    def _follow_last_error(self, line: str, number: int) -> None:
+        """NCCL's last error, which stands behind these words or alone in the next line."""
+        if self.awaited:
+            self._last_error(line.rpartition("]: ")[2], line, number)
+        said = line.rpartition(_LAST_ERROR)[2] if _LAST_ERROR in line else None
+        self.awaited = said is not None and not said.strip()
+        if said is not None:
+            self._last_error(said, line, number)
 
     def _last_error(self, said: str, line: str, number: int) -> None:
         """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
