@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+RANKS = 2
 SIZES, PROBE_SIZES, PROBE_S = "-b 1K -e 4M -f 2 -n 20 -N 1000", "-b 1K -e 1K -n 1", 300.0
 WORDS = f"all_reduce {SIZES}"
 
@@ -33,6 +34,11 @@ class Launcher:
     def kind(self) -> str:
         """Its name without the shape that it has got."""
         return self.name.partition("/")[0]
+
+    def starts_with(self, words: str) -> bool:
+        """Whether a command line is of one of the launcher's own processes."""
+        programs = [word.rpartition("/")[2] for word in words.split()[:2]]  # the second one's: torchrun is Python's
+        return any(each.startswith(name) for each in programs for name in self.launchers)
 
 
 def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launcher]:

@@ -91,6 +91,10 @@ bool ignores_hangup(int pid) {
   return false;
 }
 
+bool waits_for_a_child(int pid) {
+  return stat_of(pid).state == 'S' && first_line(folder_of(pid) + "wchan").starts_with("do_wait");
+}
+
 std::string command_of(int pid) { return first_line(folder_of(pid) + "comm"); }
 
 std::optional<std::string> variable_of(int pid, const std::string& name) {
