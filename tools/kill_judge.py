@@ -103,8 +103,8 @@ def alone(trial: Judged, left: dict[int, str]) -> float | None:
 def ended_by_a_second(trial: Judged, strike: Strike, left: dict[int, str], slack: float) -> float | None:
     """Seconds until the same signal, sent once more, had ended a job that is there as if none had come.
 
-    None where that is not what happened: a program of a launcher that was hit has ended, a rank has ended (somebody took
-    notice), or the second signal leaves something, too.
+    None where that is not what happened: a program of a launcher that was hit has ended, a rank has ended (somebody
+    took notice), or the second signal leaves something, too.
     """
     hit = [each for each in strike.struck if trial.launcher.starts_with(each.words)]
     if strike.number not in CATCHABLE or not hit or not all(is_same(each.pid, each.start) for each in hit):

@@ -176,8 +176,8 @@ class Job final : public Rendezvous {
     const auto poll = [&] {
       check();
       // Only whom this group shares memory with: another host may have passed, and have left, before this host's leader
-      // releases it. Who leaves too early there is missed by its own group, or by our leader in the exchange. Seen twice,
-      // with a look at the barrier in between: whoever left after this meeting had released us before.
+      // releases it. Who leaves too early there is missed by its own group, or by our leader in the exchange. Seen
+      // twice, with a look at the barrier in between: whoever left after this meeting had released us before.
       if (const int gone = joined_.spoke->left_among(sharing_); gone >= 0 && std::exchange(saw_left, true))
         joined_.spoke->throw_left(gone);
       if (Clock::now() > deadline) throw_late(kind);

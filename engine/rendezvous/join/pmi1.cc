@@ -69,15 +69,16 @@ std::string Pmi1::get(std::string_view key) {
   return field(ask("cmd=get kvsname=" + space_ + " key=" + std::string(key), "get_result"), "value");
 }
 
-// A proxy of hydra that hears of a signal to mpiexec while it starts its ranks ends none of them. It waits for their end
-// and answers nobody, and mpiexec waits for it.
+// A proxy of hydra that hears of a signal to mpiexec while it starts its ranks ends none of them. It waits for their
+// end and answers nobody, and mpiexec waits for it.
 void Pmi1::look_at_server() {
   deaf_ = server_ != 0 && waits_for_a_child(server_) ? deaf_ + 1 : 0;
   if (deaf_ < looks_at_deaf) return;
-  throw Error(ExitCode::interrupted,
-              format("mpiexec was told to end while it started this rank: its proxy (pid %d) only waits for the ranks to "
-                     "end, and answers none of them",
-                     server_));
+  throw Error(
+      ExitCode::interrupted,
+      format("mpiexec was told to end while it started this rank: its proxy (pid %d) only waits for the ranks to "
+             "end, and answers none of them",
+             server_));
 }
 
 std::string Pmi1::ask(const std::string& command, std::string_view answer) {

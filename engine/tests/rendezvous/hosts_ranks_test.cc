@@ -102,7 +102,8 @@ TEST(SeveralHosts, AllHearOfOneThatLeftBeforeTheirBarrier) {
       const std::string said = children[static_cast<std::size_t>(process)].said(20s);
       EXPECT_EQ(said == "left", process == leaver) << said;
       EXPECT_NE(said, "hangs") << "process " << process << " waits for process " << leaver;
-      told += said.find(format("process %d ", leaver)) != std::string::npos && said.find("has left the job") != said.npos;
+      told +=
+          said.find(format("process %d ", leaver)) != std::string::npos && said.find("has left the job") != said.npos;
     }
     EXPECT_GE(told, 1) << leaver;
   }

@@ -85,9 +85,12 @@ std::string said_under_a_proxy(bool waits_for_the_rank) {
     prctl(PR_SET_NAME, "hydra_pmi_proxy");
     int said[2], ends[2];
     if (pipe(said) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) throw std::runtime_error("no pipe");
-    const Environment rank{{"PMI_RANK", "1"},        {"PMI_SIZE", "2"},
-                           {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"},
-                           {"PMI_FD", std::to_string(ends[1])}, {"BUSBW_JOIN_TIMEOUT", "5"}};
+    const Environment rank{{"PMI_RANK", "1"},
+                           {"PMI_SIZE", "2"},
+                           {"MPI_LOCALRANKID", "1"},
+                           {"MPI_LOCALNRANKS", "2"},
+                           {"PMI_FD", std::to_string(ends[1])},
+                           {"BUSBW_JOIN_TIMEOUT", "5"}};
     const pid_t pid = fork();
     if (pid == 0) {
       std::string text = "met";
