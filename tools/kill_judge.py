@@ -101,7 +101,7 @@ def alone(trial: Judged, left: dict[int, str]) -> float | None:
 
 
 def ended_by_a_second(trial: Judged, strike: Strike, left: dict[int, str], slack: float) -> float | None:
-    """Seconds until the same signal, sent once more, had ended a job that is there as if none had come.
+    """Seconds until the same signal, sent once more, had ended a job that is there as if none had come, or its launcher.
 
     None where that is not what happened: a program of a launcher that was hit has ended, a rank has ended (somebody
     took notice), or the second signal leaves something, too.
@@ -109,7 +109,7 @@ def ended_by_a_second(trial: Judged, strike: Strike, left: dict[int, str], slack
     hit = [each for each in strike.struck if trial.launcher.starts_with(each.words)]
     if strike.number not in CATCHABLE or not hit or not all(is_same(each.pid, each.start) for each in hit):
         return None
-    if sum(map(is_rank, left.values())) != RANKS:
+    if sum(map(is_rank, left.values())) not in {0, RANKS} or not trial.processes():
         return None
     for each in hit:
         with contextlib.suppress(OSError):
@@ -145,7 +145,8 @@ def judge(trial: Judged, strike: Strike, end: End, tally: Tally) -> None:
         print(f"  {what}: {'not named' if named is None else f'named after {named:.1f} s'}\n{ending}", flush=True)
     if left and not left_files and trial.launcher.launchers and not any(map(is_ours, left.values())):
         tally.foreign[name] += 1
-        ended = "it did not end" if end.stayed_s is None else f"it ended by itself {end.stayed_s:.0f} s later"
+        again = "" if end.again_s is None else f", but a second signal ended it after {end.again_s:.1f} s"
+        ended = f"it did not end{again}" if end.stayed_s is None else f"it ended by itself {end.stayed_s:.0f} s later"
         if end.stayed_s is not None:
             tally.stayed_s.append(CLEAN_WITHIN_S * tally.slack + end.stayed_s)
         print(f"  {what}: only the launcher was left, {ended}: {next(iter(left.values()))[:80]}", flush=True)

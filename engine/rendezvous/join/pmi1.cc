@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "engine/platform/process.h"
 #include "engine/rendezvous/limits.h"
 
 namespace busbw {
@@ -25,18 +24,6 @@ std::string field(std::string_view line, std::string_view name) {
   return "";
 }
 
-constexpr int most_between = 16;  // wrappers between hydra's proxy and a rank of it
-constexpr int looks_at_deaf = 4;  // in a row, twice a second
-
-int proxy_above() {
-  int pid = getppid();
-  for (int step = 0; step < most_between && pid > 1; ++step) {
-    if (command_of(pid).starts_with("hydra")) return pid;
-    pid = stat_of(pid).parent;
-  }
-  return 0;
-}
-
 [[noreturn]] void pmi_failed(const std::string& why) {
   throw Error(ExitCode::bad_arguments,
               "The processes cannot find each other through mpiexec (" + why +
@@ -45,8 +32,7 @@ int proxy_above() {
 
 }  // namespace
 
-Pmi1::Pmi1(int descriptor, Clock::time_point deadline)
-    : descriptor_(descriptor), deadline_(deadline), server_(proxy_above()) {
+Pmi1::Pmi1(int descriptor, Clock::time_point deadline) : descriptor_(descriptor), deadline_(deadline) {
   ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init");
   space_ = field(ask("cmd=get_my_kvsname", "my_kvsname"), "kvsname");
 }
@@ -69,18 +55,6 @@ std::string Pmi1::get(std::string_view key) {
   return field(ask("cmd=get kvsname=" + space_ + " key=" + std::string(key), "get_result"), "value");
 }
 
-// A proxy of hydra that hears of a signal to mpiexec while it starts its ranks ends none of them. It waits for their
-// end and answers nobody, and mpiexec waits for it.
-void Pmi1::look_at_server() {
-  deaf_ = server_ != 0 && waits_for_a_child(server_) ? deaf_ + 1 : 0;
-  if (deaf_ < looks_at_deaf) return;
-  throw Error(
-      ExitCode::interrupted,
-      format("mpiexec was told to end while it started this rank: its proxy (pid %d) only waits for the ranks to "
-             "end, and answers none of them",
-             server_));
-}
-
 std::string Pmi1::ask(const std::string& command, std::string_view answer) {
   const std::string line = command + "\n";
   if (write(descriptor_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -99,7 +73,6 @@ std::string Pmi1::ask(const std::string& command, std::string_view answer) {
     pollfd waiting{.fd = descriptor_, .events = POLLIN, .revents = 0};
     const int ready = poll(&waiting, 1, static_cast<int>(std::clamp<long>(left, 0, heartbeat_interval.count())));
     if (ready == 0 && Clock::now() >= deadline_) pmi_failed("a process did not come to the meeting in time");
-    if (ready == 0) look_at_server();
     if (ready == 0)
       if (const auto stopped = siblings_.look(Clock::now())) throw Error(ExitCode::internal, stopped->sentence);
     if (ready <= 0) continue;

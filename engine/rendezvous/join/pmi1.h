@@ -25,11 +25,8 @@ class Pmi1 {
 
  private:
   std::string ask(const std::string& command, std::string_view answer);
-  void look_at_server();
   int descriptor_;
   Clock::time_point deadline_;
-  int server_;  // hydra's proxy on this host; 0: somebody else serves
-  int deaf_ = 0;
   SiblingWatch siblings_;
   std::string pending_;
   std::string space_;

@@ -1,9 +1,6 @@
 // Real launchers, where this machine has them: their processes meet by what the launcher's environment says.
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -11,9 +8,6 @@
 
 namespace busbw {
 namespace {
-
-using namespace std::chrono_literals;
-using testing::Child;
 
 // What each process of a launched job runs: this test program again, by the name of this test.
 constexpr const char* rank_program =
@@ -77,52 +71,6 @@ TEST(Launchers, ProcessesOfOpenMpiMeet) {
 TEST(Launchers, ProcessesOfHydraMeet) {
   if (!found("mpiexec.hydra")) GTEST_SKIP() << "no mpiexec.hydra here (Debian: apt-get install mpich)";
   expect_meeting_of_three(launched("mpiexec.hydra -n 3"), "mpiexec");
-}
-
-// What a rank says whose proxy never answers: it waits for the rank's end, or at its own door.
-std::string said_under_a_proxy(bool waits_for_the_rank) {
-  Child proxy([=] {
-    prctl(PR_SET_NAME, "hydra_pmi_proxy");
-    int said[2], ends[2];
-    if (pipe(said) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) throw std::runtime_error("no pipe");
-    const Environment rank{{"PMI_RANK", "1"},
-                           {"PMI_SIZE", "2"},
-                           {"MPI_LOCALRANKID", "1"},
-                           {"MPI_LOCALNRANKS", "2"},
-                           {"PMI_FD", std::to_string(ends[1])},
-                           {"BUSBW_JOIN_TIMEOUT", "5"}};
-    const pid_t pid = fork();
-    if (pid == 0) {
-      std::string text = "met";
-      try {
-        join_job(rank);
-      } catch (const std::exception& error) {
-        text = error.what();
-      }
-      [[maybe_unused]] const auto written = write(said[1], text.data(), text.size());
-      _exit(0);
-    }
-    pollfd end{.fd = said[0], .events = POLLIN, .revents = 0};
-    if (!waits_for_the_rank) poll(&end, 1, 15'000);
-    waitpid(pid, nullptr, 0);
-    char text[512] = "";
-    return std::string(text, static_cast<std::size_t>(std::max<ssize_t>(read(said[0], text, sizeof text), 0)));
-  });
-  return proxy.said(20s);
-}
-
-TEST(Launchers, AProxyThatOnlyWaitsForItsRanksIsLeftByThem) {
-  const auto began = Clock::now();
-  const std::string said = said_under_a_proxy(true);
-  EXPECT_NE(said.find("mpiexec was told to end while it started this rank"), std::string::npos) << said;
-  EXPECT_LT(Clock::now() - began, 5s);
-}
-
-TEST(Launchers, AProxyThatMayStillAnswerIsWaitedFor) {
-  const auto began = Clock::now();
-  const std::string said = said_under_a_proxy(false);
-  EXPECT_NE(said.find("a process did not come to the meeting in time"), std::string::npos) << said;
-  EXPECT_GE(Clock::now() - began, 5s);
 }
 
 TEST(Launchers, ProcessesOfTorchrunMeet) {

@@ -18,13 +18,11 @@ from kill_judge import Strike, ended_by_a_second  # noqa: E402
 from kill_launchers import Launcher  # noqa: E402
 
 RANKS = '"$1"/a_perf 60 & "$1"/b_perf 60 &'
-END = 'kill -KILL $(jobs -p); exit 1'  # fmt: skip
-LOSES_THE_FIRST = (
-    f"n=0; trap 'n=$((n + 1)); if [ $n = 2 ]; then {END}; fi' TERM; {RANKS} : >\"$1\"/up; while :; do wait; done"
-)
-LOSES_ALL = f'trap : TERM; {RANKS} : >"$1"/up; while :; do wait; done'
+UP = ': >"$1"/up; while :; do wait; done'
+LOSES_THE_FIRST = f"trap 'trap \"kill -KILL \\$(jobs -p); exit 1\" TERM' TERM; {RANKS} {UP}"
+LOSES_ALL = f"trap : TERM; {RANKS} {UP}"
 ENDS_ALONE = f'{RANKS} : >"$1"/up; wait'
-LOSES_A_RANK = f"trap 'kill -KILL $!; sleep 60' TERM; {RANKS} : >\"$1\"/up; while :; do wait; done"
+LOSES_A_RANK = f"trap 'kill -KILL $!; sleep 60' TERM; {RANKS} {UP}"
 
 
 class Trial:
