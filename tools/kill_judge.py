@@ -101,7 +101,7 @@ def alone(trial: Judged, left: dict[int, str]) -> float | None:
 
 
 def ended_by_a_second(trial: Judged, strike: Strike, left: dict[int, str], slack: float) -> float | None:
-    """Seconds until the same signal, sent once more, had ended a job that is there as if none had come, or its launcher.
+    """Seconds until the same signal, sent once more, ended a job that is there as if none had come, or a launcher alone.
 
     None where that is not what happened: a program of a launcher that was hit has ended, a rank has ended (somebody
     took notice), or the second signal leaves something, too.
@@ -109,7 +109,8 @@ def ended_by_a_second(trial: Judged, strike: Strike, left: dict[int, str], slack
     hit = [each for each in strike.struck if trial.launcher.starts_with(each.words)]
     if strike.number not in CATCHABLE or not hit or not all(is_same(each.pid, each.start) for each in hit):
         return None
-    if sum(map(is_rank, left.values())) not in {0, RANKS} or not trial.processes():
+    whole, only_launcher = sum(map(is_rank, left.values())) == RANKS, not any(map(is_ours, left.values()))
+    if not (whole or only_launcher) or not trial.processes():
         return None
     for each in hit:
         with contextlib.suppress(OSError):
