@@ -101,7 +101,7 @@ def alone(trial: Judged, left: dict[int, str]) -> float | None:
 
 
 def ended_by_a_second(trial: Judged, strike: Strike, left: dict[int, str], slack: float) -> float | None:
-    """Seconds until the same signal, sent once more, ended a job that is there as if none had come, or a launcher alone.
+    """Seconds until the same signal, sent once more, ended a job that goes on as if none had come, or a launcher alone.
 
     None where that is not what happened: a program of a launcher that was hit has ended, a rank has ended (somebody
     took notice), or the second signal leaves something, too.

@@ -16,6 +16,7 @@ TOOLS = str(Path(__file__).resolve().parents[3] / "tools")
 sys.path.insert(0, TOOLS)
 from kill_judge import Strike, ended_by_a_second  # noqa: E402
 from kill_launchers import Launcher  # noqa: E402
+from kill_looks import is_rank  # noqa: E402
 
 RANKS = '"$1"/a_perf 60 & "$1"/b_perf 60 &'
 UP = ': >"$1"/up; while :; do wait; done'
@@ -39,7 +40,7 @@ class Trial:
             (folder / name).symlink_to(shutil.which("sleep", path="/usr/bin:/bin") or "/bin/sleep")
         self.top = subprocess.Popen([folder / "mpiexec", "-c", script, "mpiexec", folder], start_new_session=True)
         deadline = time.monotonic() + 30
-        while not (folder / "up").exists() or len(self.processes()) < 3:
+        while not (folder / "up").exists() or sum(map(is_rank, self.processes().values())) < 2:
             assert time.monotonic() < deadline, self.processes()
             time.sleep(0.02)
 
@@ -81,7 +82,7 @@ def test_only_a_whole_job_that_a_second_signal_ends_has_lost_the_first(tmp_path:
 def test_a_rank_that_was_hit_itself_is_never_excused(tmp_path: Path) -> None:
     trial = Trial(tmp_path, LOSES_THE_FIRST)
     try:
-        rank = next(pid for pid, words in trial.processes().items() if "_perf" in words.split()[0])
+        rank = next(pid for pid, words in trial.processes().items() if is_rank(words))
         os.kill(rank, signal.SIGSTOP)  # so that it outlives the signal
         strike = Strike.of(signal.SIGTERM, [rank], "a rank")
         assert ended_by_a_second(trial, strike, trial.processes(), slack=0.1) is None
