@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+REMOTE = REPOSITORY / "tools" / "remote_shell"
+# No rank of another host sees the shell of the launcher, which the launcher outlives, nor, before all have met, who is
+# stopped there.
+ON_HOSTS = frozenset({"KILL", "TERM", "INT", "HUP", "GROUP-INT", "GROUP-HUP", "LAUNCHER-TERM", "ALL-KILL"})
+RANKS = 2
 SIZES, PROBE_SIZES, PROBE_S = "-b 1K -e 4M -f 2 -n 20 -N 1000", "-b 1K -e 1K -n 1", 300.0
 WORDS = f"all_reduce {SIZES}"
 
@@ -34,22 +39,39 @@ class Launcher:
         """Its name without the shape that it has got."""
         return self.name.partition("/")[0]
 
+    def starts_with(self, words: str) -> bool:
+        """Whether a command line is of one of the launcher's own processes."""
+        programs = [word.rpartition("/")[2] for word in words.split()[:2]]  # the second one's: torchrun is Python's
+        return any(each.startswith(name) for each in programs for name in self.launchers)
+
 
 def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launcher]:
     """The launchers of this machine."""
     python = sys.executable
     yield Launcher("threads", f"{python} -m busbw {WORDS} -t 2 --no-record")
     yield Launcher("run", f"{python} -m busbw run --ranks 2 {WORDS} --no-record")
+    run = f"{python} -m busbw run {WORDS} --ranks 2 --no-record --launcher"
     direct = f"{engine.parent / 'all_reduce_perf'} {WORDS.partition(' ')[2]}"
     mpirun = shutil.which("mpirun.openmpi")
     if mpirun:
         line = f"{mpirun} -n 2 --oversubscribe {direct}"
         yield Launcher("mpirun", line, ("mpirun",))
+        yield Launcher("mpirun-hosts", f"{mpirun} --mca plm_rsh_agent {REMOTE} --mca oob_tcp_if_include lo -H na,nb "
+                       f"-n 2 --map-by node -x BUSBW_ADDRESS=127.0.0.1 {direct}",
+                       ("mpirun", "orted", "remote_shell"), by_default=False, hits=ON_HOSTS,
+                       spared=("shell",))  # fmt: skip
+        yield Launcher("run-mpirun", f"{run} mpirun --launcher-program {mpirun}", ("mpirun",), by_default=False)
         # What it watches is a measurement, which ends with the watcher; a program of others would go on.
         yield Launcher("watch", f"{python} -m busbw watch --output $TMPDIR/kept -- {line}", by_default=False)
     hydra = shutil.which("mpiexec.hydra") or shutil.which("mpiexec.mpich")
     if hydra:
         yield Launcher("hydra", f"{hydra} -n 2 {direct}", ("mpiexec", "hydra"))
+        line = f"{hydra} -launcher ssh -launcher-exec {REMOTE} -hosts na,nb -n 2 {direct}"
+        # Hydra needs its remote shells no more once its proxies have called it.
+        names = ("mpiexec", "hydra", "remote_shell")
+        yield Launcher("hydra-hosts", line, names, by_default=False, hits=ON_HOSTS, spared=("shell", "sh"))
+        line = f"{run} hydra --launcher-program {hydra}"
+        yield Launcher("run-hydra", line, ("mpiexec", "hydra"), by_default=False)
     python_with_torch = Path(os.environ.get("BUSBW_TORCH_PYTHON", REPOSITORY / "build" / "torch" / "bin" / "python"))
     torchrun = python_with_torch.parent / "torchrun"
     if torchrun.exists():
@@ -59,6 +81,7 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
     yield from verbs(python)
     if slurm_configuration:
         yield Launcher("slurm", f"srun -n 2 -N 1 {direct}", ("srun",))
+        yield Launcher("run-slurm", f"{run} slurm", ("srun",), by_default=False)
     for name, found in (("mpirun", mpirun), ("hydra", hydra), ("torchrun", torchrun.exists()),
                         ("slurm", slurm_configuration)):  # fmt: skip
         if not found:

@@ -27,6 +27,22 @@ def alive(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
+def look_at(pid: int) -> tuple[int, str]:
+    """When a process began (clock ticks after boot) and its command line; 0 and nothing where it has ended."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        return start, Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return 0, ""
+
+
+def is_same(pid: int, start: int) -> bool:
+    """Whether the process that began then under this number still lives."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return fields[0] not in "ZX" and int(fields[19]) == start
+    return False
+
+
 def is_rank(words: str) -> bool:
     """Whether a command line is an engine's."""
     program = words.partition(" ")[0].rpartition("/")[2]

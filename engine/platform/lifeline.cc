@@ -20,6 +20,7 @@
 #include <sstream>
 #include <thread>
 
+#include "engine/platform/deaf_proxy.h"
 #include "engine/platform/first_line.h"
 #include "engine/platform/process.h"
 
@@ -271,12 +272,17 @@ void watch(const std::vector<Ancestor>& ancestors, int parent) {
     all_by_descriptor = all_by_descriptor && descriptor >= 0;
     waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
   }
+  DeafProxy proxy;
   for (;;) {
+    if (proxy.found())
+      cut_off("mpiexec was told to end while it started this rank: its proxy (pid " + std::to_string(proxy.pid()) +
+              ") only waits for the ranks to end");
     for (const Ancestor& ancestor : ancestors)
       if (has_ended(ancestor.pid, ancestor.start)) cut_off(ended(ancestor));
     if (parent != 0 && getppid() != parent) cut_off(ended({.pid = parent}));
     // It takes no more descriptors than a process may have (ulimit -n), living or not.
-    if (poll(waiting.data(), waiting.size(), all_by_descriptor ? -1 : look_every_ms) < 0 && errno != EINTR)
+    const bool sleeps = all_by_descriptor && !proxy.may_come();
+    if (poll(waiting.data(), waiting.size(), sleeps ? -1 : look_every_ms) < 0 && errno != EINTR)
       std::this_thread::sleep_for(std::chrono::milliseconds(look_every_ms));
   }
 }

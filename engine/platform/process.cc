@@ -91,6 +91,13 @@ bool ignores_hangup(int pid) {
   return false;
 }
 
+bool waits_for_a_child(int pid) {
+  std::error_code none;
+  std::filesystem::directory_iterator threads(folder_of(pid) + "task", none);
+  return !none && std::distance(begin(threads), end(threads)) == 1 && stat_of(pid).state == 'S' &&
+         first_line(folder_of(pid) + "wchan").starts_with("do_wait");
+}
+
 std::string command_of(int pid) { return first_line(folder_of(pid) + "comm"); }
 
 std::optional<std::string> variable_of(int pid, const std::string& name) {

@@ -24,6 +24,9 @@ ProcessStat stat_of(int pid);
 // knows its number: descriptors may be short here, or /proc hidden.
 bool has_ended(int pid, unsigned long long start);
 bool ignores_hangup(int pid);
+// Whether all that it does is to sleep until a child of it ends: it answers nobody. False where the kernel does not
+// tell.
+bool waits_for_a_child(int pid);
 std::string command_of(int pid);  // at most 15 characters, as the kernel keeps them
 
 // The value of a variable that this process was started with; nothing where it has none or may not be read.

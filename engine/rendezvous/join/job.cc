@@ -106,11 +106,11 @@ class Job final : public Rendezvous {
       if (std::all_of(attached.begin(), attached.end(), [](const std::string& word) { return word == "yes"; })) break;
     }
     groups_ = split_where(hosts, attached);
-    const Group& sharing = group_of(groups_, placement_.process);
-    if (sharing.size() == 1) area = HostArea(1, placement_.processes);
+    sharing_ = group_of(groups_, placement_.process);
+    if (sharing_.size() == 1) area = HostArea(1, placement_.processes);
     area->close_door();
-    const auto local = std::find(sharing.begin(), sharing.end(), placement_.process) - sharing.begin();
-    barrier_.emplace(std::move(*area), static_cast<int>(local), static_cast<int>(sharing.size()));
+    const auto local = std::find(sharing_.begin(), sharing_.end(), placement_.process) - sharing_.begin();
+    barrier_.emplace(std::move(*area), static_cast<int>(local), static_cast<int>(sharing_.size()));
   }
 
   // "yes" or "no" of each process: whether it has an area of this kind. One that is alone on its host needs none.
@@ -155,7 +155,7 @@ class Job final : public Rendezvous {
   void fill_numbers_of_other_hosts() {
     std::atomic<double>* numbers = barrier_->last_numbers();
     std::string mine;
-    for (const int process : group_of(groups_, placement_.process)) {
+    for (const int process : sharing_) {
       const double number = numbers[process].load(std::memory_order_relaxed);
       mine.append(reinterpret_cast<const char*>(&number), sizeof number);
     }
@@ -175,8 +175,11 @@ class Job final : public Rendezvous {
     bool saw_left = false;
     const auto poll = [&] {
       check();
-      // Seen twice, with a look at the barrier in between: whoever left after this meeting had released us before.
-      if (joined_.spoke->left_process() >= 0 && std::exchange(saw_left, true)) joined_.spoke->throw_left();
+      // Only whom this group shares memory with: another host may have passed, and have left, before this host's leader
+      // releases it. Who leaves too early there is missed by its own group, or by our leader in the exchange. Seen
+      // twice, with a look at the barrier in between: whoever left after this meeting had released us before.
+      if (const int gone = joined_.spoke->left_among(sharing_); gone >= 0 && std::exchange(saw_left, true))
+        joined_.spoke->throw_left(gone);
       if (Clock::now() > deadline) throw_late(kind);
     };
     barrier_->meet(across_hosts, std::ref(poll));
@@ -191,6 +194,7 @@ class Job final : public Rendezvous {
   Placement placement_;
   Joined joined_;
   std::vector<Group> groups_;
+  Group sharing_;  // this process's
   std::optional<HostBarrier> barrier_;
 };
 

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -38,10 +40,16 @@ std::string host_name() {
   return name;
 }
 
-// Equal for processes that can share memory through /dev/shm; whether they really can is tried later.
+// Equal for processes that can share memory through /dev/shm; whether they really can is tried later. Without a
+// descriptor to read it by, this process would seem to be on a host of its own.
 std::string host_identity() {
   std::string boot;
+  errno = 0;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  if (const int error = errno; boot.empty() && is_shortage(error)) {
+    throw Error(ExitCode::internal, format("The rendezvous could not read which host this is: %s%s",
+                                           std::strerror(error), shortage_advice(error).c_str()));
+  }
   struct stat memory{};
   stat("/dev/shm", &memory);
   return boot + " " + host_name() + " " + link_text("/proc/self/ns/ipc") + " " + std::to_string(memory.st_dev) + ":" +
@@ -150,6 +158,7 @@ std::unique_ptr<Spoke> await_start(FileDescriptor socket, FrameReader reader, in
 Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder, Clock::time_point deadline) {
   const MeetingPlan& how = plan.meeting;
   const bool one_host = !how.meeting.empty() || plan.placement.local_processes == plan.placement.processes;
+  const Member self = introduce(plan.placement);  // before the others take what descriptors there are
   FileDescriptor door;
   if (!how.meeting.empty()) door = listen_at_door(door_name(runtime_folder, how.meeting));
   const bool by_door = door.open();
@@ -177,7 +186,7 @@ Joined meet_as_process_0(const JoinPlan& plan, const std::string& runtime_folder
   }
   FrameReader reader(greeting_limit);
   std::string why;
-  if (knock(near_end, reader, secret, introduce(plan.placement), deadline, why) != Knock::welcome) {
+  if (knock(near_end, reader, secret, self, deadline, why) != Knock::welcome) {
     throw Error(ExitCode::internal, "Process 0 could not join its own job: " + why);
   }
   joined.spoke = await_start(std::move(near_end), std::move(reader), 0, deadline + grace);

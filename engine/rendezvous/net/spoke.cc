@@ -15,7 +15,11 @@
 namespace busbw {
 
 Spoke::Spoke(FileDescriptor socket, FrameReader reader, std::vector<Member> members, int process)
-    : members_(std::move(members)), process_(process), socket_(std::move(socket)), reader_(std::move(reader)) {
+    : members_(std::move(members)),
+      process_(process),
+      socket_(std::move(socket)),
+      reader_(std::move(reader)),
+      gone_(members_.size()) {
   reader_.set_limit(result_limit);
   watcher_ = std::thread([this] { watch(); });
 }
@@ -42,7 +46,7 @@ std::vector<std::string> Spoke::exchange(Channel channel, Exchange kind, std::si
   std::unique_lock lock(mutex_);
   auto& results = results_[number];
   changed_.wait_until(lock, deadline, [&] {
-    return results.contains(contribution.sequence) || failure() != nullptr || left_process() >= 0 || disconnected_;
+    return results.contains(contribution.sequence) || failure() != nullptr || left_process_ >= 0 || disconnected_;
   });
   if (const auto found = results.find(contribution.sequence); found != results.end()) {
     std::vector<std::string> parts = std::move(found->second.parts);
@@ -50,13 +54,19 @@ std::vector<std::string> Spoke::exchange(Channel channel, Exchange kind, std::si
     return parts;
   }
   if (const Failure* lost = failure()) throw PeerFailure(lost->code, lost->sentence, lost->process);
-  if (left_process() >= 0 || disconnected_) throw_left();
+  if (left_process_ >= 0 || disconnected_) throw_left(std::max(left_process_.load(), 0));
   throw Error(ExitCode::timeout, format("Process %d waited %ld s for the others in an exchange; one of them hangs",
                                         process_, static_cast<long>(wait_limit.count())));
 }
 
-void Spoke::throw_left() const {
-  const int gone = std::max(left_process(), 0);
+int Spoke::left_among(const std::vector<int>& processes) const noexcept {
+  for (const int process : processes) {
+    if (gone_[static_cast<std::size_t>(process)].load(std::memory_order_acquire)) return process;
+  }
+  return disconnected_ ? 0 : -1;
+}
+
+void Spoke::throw_left(int gone) const {
   throw Error(ExitCode::internal, describe(members_[static_cast<std::size_t>(gone)]) +
                                       " has left the job, but process " + std::to_string(process_) +
                                       " still counts on it in a collective call");
@@ -189,7 +199,10 @@ void Spoke::take(const Frame& frame) {
       BodyReader reader(frame.body);
       const int gone = static_cast<int>(reader.number(4));
       const std::lock_guard lock(mutex_);
-      if (gone != process_ && gone >= 0 && gone < static_cast<int>(members_.size())) left_process_ = gone;
+      if (gone != process_ && gone >= 0 && gone < static_cast<int>(members_.size())) {
+        left_process_ = gone;
+        gone_[static_cast<std::size_t>(gone)].store(true, std::memory_order_release);
+      }
       changed_.notify_all();
       return;
     }

@@ -37,10 +37,11 @@ class Spoke {
   void on_failure(std::function<void(const Failure&)> action);
   void leave();
 
-  // A process that left while this one still counts on it, or -1.
-  int left_process() const noexcept { return left_process_.load(std::memory_order_acquire); }
+  // The first of these processes that has left, or -1. Where process 0 itself has ended, and this process never left,
+  // that is process 0: nobody would tell of a loss any more.
+  int left_among(const std::vector<int>& processes) const noexcept;
   bool left() const noexcept { return left_; }
-  [[noreturn]] void throw_left() const;
+  [[noreturn]] void throw_left(int gone) const;
 
  private:
   void watch();
@@ -65,7 +66,6 @@ class Spoke {
   std::condition_variable changed_;
   std::map<std::uint8_t, std::map<std::uint64_t, Result>> results_;
   bool all_left_ = false;
-  bool disconnected_ = false;
   bool announced_ = false;  // process 0 has passed a failure on
 
   std::map<std::uint8_t, std::uint64_t> sequences_;  // of the calling thread
@@ -74,7 +74,10 @@ class Spoke {
   Failure first_failure_;
   std::once_flag failed_once_;
   std::atomic<const Failure*> failure_{nullptr};
+  // Who has left while this one still counts on it: anybody, and each.
   std::atomic<int> left_process_{-1};
+  std::vector<std::atomic<bool>> gone_;
+  std::atomic<bool> disconnected_{false};
   std::atomic<bool> ending_{false};  // after leave or all_left a closing connection is no failure
 
   std::recursive_mutex action_mutex_;  // held while the action runs, so that clearing it waits for its end

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -286,6 +287,49 @@ TEST(StandardDescriptors, ThatWereClosedAreOnDevNull) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// A proxy of that name that ends as its rank does: by the lifeline, which sees that it only waits for the rank, or by
+// itself after 4 s.
+pid_t proxy_of_that_name(const char* proxy_name, bool proxy_only_waits, bool pmi_is_open) {
+  const pid_t proxy = fork();
+  if (proxy == 0) {
+    prctl(PR_SET_NAME, proxy_name);
+    int ends[2];
+    if (pipe(ends) != 0) _exit(99);
+    const pid_t rank = fork();
+    if (rank == 0) {
+      setenv("PMI_RANK", "0", 1);
+      setenv("PMI_FD", std::to_string(pmi_is_open ? ends[0] : 99).c_str(), 1);
+      lifeline::hold();
+      sleep(4);
+      _exit(7);
+    }
+    close(ends[1]);
+    pollfd end{.fd = ends[0], .events = POLLIN, .revents = 0};  // closed with the rank
+    if (!proxy_only_waits) poll(&end, 1, 30'000);
+    int status = 0;
+    waitpid(rank, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
+  }
+  return proxy;
+}
+
+int exit_code_of(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+TEST(DeafProxy, IsLeftByItsRanksAndNoOther) {
+  const pid_t deaf = proxy_of_that_name("hydra_pmi_proxy", true, true);
+  const pid_t polling = proxy_of_that_name("hydra_pmi_proxy", false, true);
+  const pid_t unused = proxy_of_that_name("hydra_pmi_proxy", true, false);
+  const pid_t wrapper = proxy_of_that_name("hydra_wrap.sh", true, true);
+  EXPECT_EQ(exit_code_of(deaf), 130);
+  EXPECT_EQ(exit_code_of(polling), 7) << "it sleeps in poll, and may answer";
+  EXPECT_EQ(exit_code_of(unused), 7) << "no rank speaks to it";
+  EXPECT_EQ(exit_code_of(wrapper), 7) << "it waits for its program";
 }
 
 }  // namespace

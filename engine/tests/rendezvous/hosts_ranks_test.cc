@@ -50,6 +50,65 @@ TEST(SeveralHosts, GatherAndWaitAsOneWould) {
   for (std::size_t process = 0; process < 5; ++process) EXPECT_EQ(children[process].said(100s), expected[process]);
 }
 
+// The process of one host passes a barrier and leaves while the leader of the other host stands still between its
+// exchange with that one and the release of its own host.
+TEST(SeveralHosts, AreNotLeftByWhoPassedTheirBarrierFirst) {
+  if (!may_rename_hosts()) GTEST_SKIP() << "only root may give a process a host name of its own";
+  constexpr int processes = 4, leader = 1;
+  TestJob job(processes);
+  Arrivals at_barrier, may_go, passed;
+  std::vector<Child> children;
+  for (int process = 0; process < processes; ++process) {
+    children.emplace_back([&, process] {
+      rename_this_host(process == 0 ? "quick" : "slow");
+      const auto r = join_job(job.environment(process));
+      at_barrier.arrive();
+      if (process == 0 && !may_go.all(1)) return std::string("was never let go");
+      r->barrier();
+      if (process == 0) passed.arrive();
+      r->leave();
+      return std::string("met");
+    });
+  }
+  job.listener.socket.close();
+  ASSERT_TRUE(at_barrier.all(processes));
+  std::this_thread::sleep_for(300ms);  // all of the slow host wait in the barrier
+  children[leader].kill(SIGSTOP);
+  may_go.arrive();
+  EXPECT_TRUE(passed.all(1, 1s)) << "the leader had not sent its part yet: nothing was tried";
+  std::this_thread::sleep_for(200ms);  // its farewell reaches those who still wait
+  children[leader].kill(SIGCONT);
+  for (Child& child : children) EXPECT_EQ(child.said(), "met");
+}
+
+TEST(SeveralHosts, AllHearOfOneThatLeftBeforeTheirBarrier) {
+  if (!may_rename_hosts()) GTEST_SKIP() << "only root may give a process a host name of its own";
+  constexpr int processes = 4;
+  for (const int leaver : {0, 2, 3}) {  // alone on its host, one of two, the last of three
+    TestJob job(processes);
+    std::vector<Child> children;
+    for (int process = 0; process < processes; ++process) {
+      children.emplace_back([&, process] {
+        rename_this_host(process == 0 ? "quick" : "slow");
+        const auto r = join_job(job.environment(process));
+        if (process != leaver) r->barrier();
+        r->leave();
+        return std::string("left");
+      });
+    }
+    job.listener.socket.close();
+    int told = 0;
+    for (int process = 0; process < processes; ++process) {
+      const std::string said = children[static_cast<std::size_t>(process)].said(20s);
+      EXPECT_EQ(said == "left", process == leaver) << said;
+      EXPECT_NE(said, "hangs") << "process " << process << " waits for process " << leaver;
+      told +=
+          said.find(format("process %d ", leaver)) != std::string::npos && said.find("has left the job") != said.npos;
+    }
+    EXPECT_GE(told, 1) << leaver;
+  }
+}
+
 TEST(SeveralHosts, NameTheHostThatDidNotCome) {
   TestJob job(2);
   Environment variables = job.environment(0);

@@ -72,6 +72,29 @@ TEST(Shortage, OfProcessZeroIsToldToAllWhoComeWithinSeconds) {
   EXPECT_GE(met, 2);
 }
 
+// What tells the host is read from a file: a process that could not read it would be on a host of its own.
+TEST(Shortage, MakesNoTwoHostsOfOne) {
+  for (int left = least_left; left <= most_left; ++left) {
+    TestJob job(processes);
+    std::vector<Child> children;
+    for (int process = 0; process < processes; ++process) {
+      children.emplace_back([&, process] {
+        Environment variables = job.environment(process);
+        variables.erase("BUSBW_LOCAL_RANK");
+        variables.erase("BUSBW_LOCAL_SIZE");
+        if (process == 0) leave_descriptors(left);
+        const auto rendezvous = join_job(variables);
+        return format("one of %d here", rendezvous->placement().local_processes);
+      });
+    }
+    job.listener.socket.close();
+    for (Child& child : children) {
+      const std::string text = child.said(20s);
+      EXPECT_TRUE(text == format("one of %d here", processes) || text.starts_with("threw: ")) << left << ": " << text;
+    }
+  }
+}
+
 TEST(Shortage, OfAnotherProcessIsItsOwnSentence) {
   TestJob job(2);
   const Child zero = job.start(0, [](Rendezvous&) { return std::string("met"); });

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +92,26 @@ def test_what_two_jobs_know_differs_and_so_do_their_ports() -> None:
     assert ports_of({"BUSBW_PORT": "9"}, one) == (9,) and ports_of({"BUSBW_PORT_RANGE": "7-8"}, one) in {(7, 8), (8, 7)}
     with pytest.raises(UserError, match="share no secret"):
         job_secret({}, "busbw")
+
+
+def test_a_proxy_that_only_waits_for_its_ranks_is_left_by_them(tmp_path: Path) -> None:
+    rank = (
+        "import os, socket, time; from busbw.launch.pmi import handed_around; from busbw.launch.place import Place; "
+        "ours, theirs = socket.socketpair(); "
+        "handed_around(Place('mpiexec', 1, 2), '', {'PMI_FD': str(ours.fileno())}, 9.0)"
+    )
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.symlink_to(shutil.which("bash") or "/bin/bash")
+    for line, expected in (('"$@"; exit $?', "was told to end"), ('"$@" & read -t 5 x <&9', "in time")):
+        ends = os.pipe()  # the second one waits for what never comes
+        done = subprocess.run(
+            [proxy, "-c", f"exec 9<&{ends[0]}; {line}", "proxy", sys.executable, "-c", rank.replace("9.0", "4.0")],
+            capture_output=True, text=True, pass_fds=ends[:1], timeout=60, check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        )  # fmt: skip
+        for end in ends:
+            os.close(end)
+        assert expected in done.stderr, done.stderr
 
 
 def test_pmi_hands_a_text_around_and_a_closed_one_is_a_sentence() -> None:
