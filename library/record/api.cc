@@ -40,16 +40,21 @@ ncclResult_t guarded(Work work) {
   }
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] void lacks(const RealNccl& real, const char* name) {
+  throw Failure(ncclInvalidUsage, text("The NCCL in use (%s, %s) has no %s.", version_text(real.version).c_str(),
+                                       real.path.c_str(), name));
+}
+
 template <class Function, class... Arguments>
-ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* member, Arguments... arguments) {
+[[gnu::always_inline]] inline ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* member,
+                                                   Arguments... arguments) {
   const RealNccl& real = real_nccl();
   Function* function = real.by(names).*member;
-  if (!function) {
-    throw Failure(ncclInvalidUsage, text("The NCCL in use (%s, %s) has no %s.", version_text(real.version).c_str(),
-                                         real.path.c_str(), name));
-  }
-  forget();
-  return call_nccl(function, arguments...);
+  if (!function) lacks(real, name);
+  const ncclResult_t result = call_nccl(function, arguments...);
+  // The last error is NCCL's then.
+  if (record::is_failure(result)) forget();
+  return result;
 }
 
 // NCCL's calls of its own functions are not the program's.

@@ -46,7 +46,8 @@ std::string version_text(int code);
 
 // True while this thread is inside a function of the real NCCL. Preloaded, we see NCCL's calls of its own exported
 // functions too (ncclBcast calls ncclBroadcast): those go straight back.
-extern constinit thread_local int calls_inside_nccl;
+// Of this library alone, so that the loader is asked once for all such variables that a call looks at.
+extern constinit thread_local int calls_inside_nccl [[gnu::tls_model("local-dynamic"), gnu::visibility("hidden")]];
 class InsideNccl {
  public:
   InsideNccl() { ++calls_inside_nccl; }

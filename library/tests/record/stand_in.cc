@@ -1,10 +1,12 @@
 // An NCCL for tests of the recorder, whose calls run on the fake GPU: one nanosecond an element times a thousand. With
-// BUSBW_TEST_RCCL it has the names that RCCL adds, and checks what arrives by them.
+// BUSBW_TEST_RCCL it has the names that RCCL adds, and checks what arrives by them. With FAKE_NCCL_COSTS=A,B a call takes
+// A ns of a processor, in which it looks at B bytes of its memory, so that the caches hold them.
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "busbw/nccl_abi.h"
+#include "library/tests/record/takes.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -22,7 +24,15 @@ struct Work {
 thread_local int depth = 0;
 thread_local std::vector<Work> waiting;
 
+void cost() {
+  static const auto all = busbw::record::numbers<2>("FAKE_NCCL_COSTS");
+  static std::vector<unsigned char> memory(all[1]);
+  for (std::size_t at = 0; at < memory.size(); at += 64) (void)*static_cast<volatile unsigned char*>(&memory[at]);
+  busbw::record::take(all[0]);
+}
+
 ncclResult_t run(ncclComm_t comm, std::size_t count, ncclStream_t stream) {
+  cost();
   if (!comm) return ncclInvalidArgument;
   const Work work{stream, double(count) * 1000};
   if (depth > 0) {
