@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 namespace busbw::record {
 
@@ -25,15 +26,15 @@ std::array<std::uint64_t, size> numbers(const char* variable) {
   return all;
 }
 
-[[gnu::noinline]] inline void turns(std::uint64_t number) {
+[[gnu::noipa]] inline void turns(std::uint64_t number) {
   for (std::uint64_t i = 0; i < number; ++i) asm volatile("" ::: "memory");
 }
 
 // Work of about so long, by turns of a loop: what takes the processor away meanwhile does not shorten it.
 inline void take(std::uint64_t ns) {
   static const double turns_of_ns = [] {
-    constexpr std::uint64_t number = 20'000, rounds = 101;
-    std::array<double, rounds> took{};
+    constexpr std::uint64_t number = 2'000, rounds = 20'001;
+    std::vector<double> took(rounds);
     for (double& one : took) {
       timespec from{}, to{};
       clock_gettime(CLOCK_MONOTONIC, &from);
@@ -42,7 +43,7 @@ inline void take(std::uint64_t ns) {
       one = double(to.tv_sec - from.tv_sec) * 1e9 + double(to.tv_nsec - from.tv_nsec);
     }
     std::sort(took.begin(), took.end());
-    return double(number) / took[rounds / 4];
+    return double(number) / took[rounds / 8];
   }();
   if (ns) turns(std::uint64_t(double(ns) * turns_of_ns));
 }
