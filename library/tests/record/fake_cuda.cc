@@ -116,6 +116,7 @@ EXPORT int cuEventQuery(void* event) {
   return static_cast<Event*>(event)->at <= now ? 0 : 600;
 }
 EXPORT int cuEventElapsedTime(float* ms, void* from, void* to) {
+  costs(to_ask);
   const std::lock_guard lock(guard);
   const auto *first = static_cast<Event*>(from), *last = static_cast<Event*>(to);
   if (!first->has_times || !last->has_times || first->at < 0 || last->at < 0 || last->at > now) return 600;

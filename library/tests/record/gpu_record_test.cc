@@ -353,6 +353,21 @@ TEST(Times, AreThoseOfTheGpuForEveryCallOutsideOfCaptures) {
   }
 }
 
+// A thread that takes them is asked for by a word; the program's calls are the same.
+TEST(Times, AreTheSameWhereAThreadOfOursTakesThem) {
+  const Folder folder;
+  const Finished done = record(folder, "times", "BUSBW_RECORD_TIMES=all BUSBW_RECORD_TIMES_ASIDE=1");
+  ASSERT_EQ(done.status, 0) << done.output;
+  const File file(folder.path);
+  const std::vector<Span> found = spans(file);
+  ASSERT_EQ(found.size(), 23U);
+  EXPECT_EQ(file.header().times_missed, 0U);
+  for (const Span& span : found) {
+    if (span.number > 20) continue;
+    EXPECT_NEAR(double(span.took_ns), double(span.count) * 1000, 200) << span.number;
+  }
+}
+
 TEST(Times, AreOfTheSameCallsOnAllRanks) {
   const Folder folder;
   ASSERT_EQ(record(folder, "times", "BUSBW_RECORD_TIMES=7").status, 0);
