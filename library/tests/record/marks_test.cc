@@ -9,7 +9,7 @@
 #include "library/record/gpu_times.h"
 #include "library/record/heart.h"
 #include "library/record/marks.h"
-#include "library/tests/record/recording_file.h"
+#include "library/tests/record/recorded.h"
 
 namespace busbw {
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t step_ns = 1'000'000;
 
-class MarksTest : public ::testing::Test {
+class MarksTest : public Recorded {
  protected:
   static void SetUpTestSuite() {
     driver_ = dlopen(BUSBW_TEST_FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL);
@@ -214,23 +214,18 @@ TEST_F(MarksTest, TheGpuIsAskedAgainAfterFurtherCalls) {
 }
 
 TEST_F(MarksTest, TimesOfCallsThatNcclRefusedGiveTheirEventsBack) {
-  const Folder folder;
-  Settings settings;
-  settings.folder = folder.path;
-  settings.calls = 1024;
-  settings.times_every = 1;
-  Recording recording(settings);
+  make(1024, 1);
   Rank rank;
-  rank.recording = &recording;
-  rank.row = recording.add();
+  rank.recording = recording.get();
+  rank.row = row;
   rank.row->device = -1;
   // As many events as a program may have at once are used up by half as many.
   for (int turn = 0; turn < 600; ++turn) {
-    Timed* timed = begin_time(&rank, recording.begin(rank.row, {Kind::all_reduce, 1, 7}), stream_);
+    Timed* timed = begin_time(&rank, recording->begin(rank.row, {Kind::all_reduce, 1, 7}), stream_);
     ASSERT_TRUE(timed) << turn;
     end_time(timed, false);
   }
-  EXPECT_EQ(recording.header().times_missed, 600U);
+  EXPECT_EQ(recording->header().times_missed, 600U);
 }
 
 }  // namespace

@@ -84,10 +84,27 @@ EXPORT ncclResult_t ncclRecv(void*, size_t count, ncclDataType_t, int, ncclComm_
   return run(comm, count, stream);
 }
 
-#ifdef BUSBW_TEST_RCCL
 namespace {
 const void* at(std::uintptr_t number) { return reinterpret_cast<const void*>(number); }
 }  // namespace
+
+// What they are given tells whether all of it arrives.
+EXPORT ncclResult_t ncclPutSignal(const void* local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                                  size_t offset, int signal, int context, unsigned flags, ncclComm_t comm,
+                                  ncclStream_t stream) {
+  const bool right = local == at(1) && type == ncclFloat32 && peer == 1 && window == at(4) && offset == 5 &&
+                     signal == 6 && context == 7 && flags == 8;
+  return right ? run(comm, count, stream) : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+                               ncclStream_t stream) {
+  return peer == 1 && signal == 2 && context == 3 && flags == 4 ? run(comm, 0, stream) : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclWaitSignal(int count, void* descriptions, ncclComm_t comm, ncclStream_t stream) {
+  return count == 3 && descriptions == at(9) ? run(comm, 0, stream) : ncclInvalidArgument;
+}
+
+#ifdef BUSBW_TEST_RCCL
 
 EXPORT ncclResult_t ncclAllReduceWithBias(const void* send, void* recv, size_t count, ncclDataType_t type,
                                           ncclRedOp_t op, ncclComm_t comm, ncclStream_t stream, const void* bias) {
