@@ -31,6 +31,10 @@ struct Mark {
 // Of one rank of a communicator.
 class Marks {
  public:
+  // Without which is_due is false.
+  bool may_be_due(std::uint64_t now_ns) const {
+    return now_ns - marked_ns_.load(std::memory_order_relaxed) >= interval_ns;
+  }
   // Whether a collective that begins now is to be marked. Ranks that call alike choose alike: after a pause each, and
   // of many calls those with round numbers. `sequence` 0: there is no number to choose by.
   bool is_due(std::uint64_t now_ns, std::uint64_t before_ns, std::uint64_t sequence) const {

@@ -13,6 +13,8 @@ struct Rank;
 
 struct ThisThread {
   HostClock clock;
+  // Where calls_inside_nccl of this thread is, once it was looked for.
+  int* inside_nccl = nullptr;
   // The communicator of the last call, and what find() said of it at that edition of the table.
   ncclComm_t comm = nullptr;
   Rank* rank = nullptr;

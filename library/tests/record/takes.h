@@ -32,6 +32,7 @@ std::array<std::uint64_t, size> numbers(const char* variable) {
 
 // Work of about so long, by turns of a loop: what takes the processor away meanwhile does not shorten it.
 inline void take(std::uint64_t ns) {
+  if (ns == 0) return;
   static const double turns_of_ns = [] {
     constexpr std::uint64_t number = 2'000, rounds = 20'001;
     std::vector<double> took(rounds);
@@ -45,7 +46,7 @@ inline void take(std::uint64_t ns) {
     std::sort(took.begin(), took.end());
     return double(number) / took[rounds / 8];
   }();
-  if (ns) turns(std::uint64_t(double(ns) * turns_of_ns));
+  turns(std::uint64_t(double(ns) * turns_of_ns));
 }
 
 }  // namespace busbw::record
