@@ -30,7 +30,8 @@ _BOUND = math.log(5e5)
 """One false verdict in half a million calls, or fewer, where the noise is as it was (straggler_noise.py tries it)."""
 _WIDEST = 4
 """Classes on each side over which a straggler is spread by the noise, at most."""
-_STEADY_BOUND = _BOUND
+_STEADY_BOUND = math.log(1e4)
+"""Of the second test. Its sums say less than the noise would bear: with less than this it named hardly anybody wrongly."""
 _MARGIN = 1.0
 """Of evidence, without which the second test's word that it can name a straggler would not hold often enough."""
 _CLEAR = 3.0
@@ -210,7 +211,7 @@ class Stragglers:
         if class_ is None:
             return False
         run = steady.runs[rank]
-        if len(run.late) == 1:
+        if len(run.late) + run.more == 1:
             run.first = meeting.sequence
         if len(run.late) + run.more < _LEAST or score < _STEADY_BOUND + math.log(len(meeting.arrivals)):
             return False

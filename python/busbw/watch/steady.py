@@ -139,9 +139,10 @@ class Steady:
             run.more += 1
             return
         was_more = run.late[0] if len(run.late) == 1 and not run.rest and not run.more else 0
-        run.is_rested = run.rest >= REST
-        if run.is_rested:
-            run.since = 0
+        if not was_more:
+            run.is_rested = run.rest >= REST
+            if run.is_rested:
+                run.since = 0
         run.score = math.log(_WITHIN / chance(late_ns, usual(late_ns), spread_ns))
         run.more = int(was_more > 0)
         if was_more:
