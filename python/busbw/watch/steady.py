@@ -3,9 +3,11 @@
 The first test (late.py) has classes of lateness, of which a straggler may fall into several. This one takes lateness
 itself: a call continues a run where it is as late as the run was, within what a rank's arrivals are spread by. So it
 needs fewer calls where noise is late by any amount. A straggler's own calls are late by chance too, and then by more:
-such a call neither ends a run nor counts for more than its excess is likely. How often noise continues a run is measured, apart for the second
-call of a run that began after a rest, of one that did not, and for longer runs. As such runs are rare, what they show
-is added to what calls soon after late ones show: how often these are late, and how often by the same.
+such a call neither ends a run nor counts for more than its excess is likely.
+
+How often noise continues a run is measured, apart for the second call of a run that began after a rest, of one that did
+not, and for longer runs. As such runs are rare, what they show is added to what calls soon after late ones show: how
+often these are late, and how often by the same.
 """
 
 from __future__ import annotations
