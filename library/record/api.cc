@@ -152,8 +152,10 @@ ncclResult_t make(const NewRank& one, Real real) {
 NewRank child(ncclComm_t parent, record::Made how, int color, const ncclComm_t* handle) {
   NewRank one{.handle = handle, .how = how, .color = color};
   if (Rank* rank = inside_nccl() ? nullptr : find(parent)) {
+    const std::uint64_t number = rank->children.fetch_add(1);
     one.parent = rank->identity;
-    one.identity = identity_of_child(rank->identity, how, rank->children.fetch_add(1), color);
+    one.identity = identity_of_child(rank->identity, how, number, color);
+    if (how == record::Made::grow) one.color = int(number);
   }
   return one;
 }

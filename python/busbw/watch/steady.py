@@ -127,9 +127,7 @@ class Steady:
         run.rest = 0
         return run.score
 
-    def _other(
-        self, run: Run, late_ns: int, around: float, usual: Callable[[float], float], spread_ns: float
-    ) -> None:
+    def _other(self, run: Run, late_ns: int, around: float, usual: Callable[[float], float], spread_ns: float) -> None:
         """A late call that is not as late as the run was: it goes on where this one is later, else it begins here."""
 
         def by_chance(more_ns: int, than_ns: float) -> float:
