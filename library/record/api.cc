@@ -109,7 +109,7 @@ ncclResult_t call(ncclComm_t comm, Given given, Real real) {
       timed = begin_time(rank, ticket, given.stream);
     }
   }
-  const bool may_be_marked = !captures && rank->marks && rank->marks->may_be_due(ticket.begun_ns);
+  const bool may_be_marked = !captures && rank->marks && rank->marks->may_be_due(ticket.begun_ns, ticket.before_ns);
   const Mark mark = may_be_marked ? mark_of(*rank, ticket, given, asked) : Mark{};
   ncclResult_t result = ncclInternalError;
   try {

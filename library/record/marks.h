@@ -32,16 +32,15 @@ struct Mark {
 class Marks {
  public:
   // Without which is_due is false.
-  bool may_be_due(std::uint64_t now_ns) const {
-    return now_ns - marked_ns_.load(std::memory_order_relaxed) >= interval_ns;
+  bool may_be_due(std::uint64_t now_ns, std::uint64_t before_ns) const {
+    const std::uint64_t since_ns = now_ns - marked_ns_.load(std::memory_order_relaxed);
+    return since_ns >= interval_ns && (since_ns >= interval_of_followers_ns || now_ns - before_ns >= pause_ns);
   }
   // Whether a collective that begins now is to be marked. Ranks that call alike choose alike: after a pause each, and
   // of many calls those with round numbers. `sequence` 0: there is no number to choose by.
   bool is_due(std::uint64_t now_ns, std::uint64_t before_ns, std::uint64_t sequence) const {
-    const std::uint64_t since_ns = now_ns - marked_ns_.load(std::memory_order_relaxed);
-    if (since_ns < interval_ns) return false;
+    if (!may_be_due(now_ns, before_ns)) return false;
     if (now_ns - before_ns >= pause_ns) return true;
-    if (since_ns < interval_of_followers_ns) return false;
     const std::uint64_t since = std::min(sequence - marked_.load(std::memory_order_relaxed), most_between);
     return (sequence & (std::bit_floor(since) - 1)) == 0;
   }

@@ -57,7 +57,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Record
     words = [str(folder / "job"), str(ROOT / "bench" / "watch")]
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", JOB, str(RECORDER), str(rank), *words],
+            [*start, str(rank), *words],
             env=environ,
             stderr=subprocess.PIPE,
             text=True,
