@@ -24,18 +24,19 @@ import json
 import math
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from on_gpus import MULTICAST_OFF, ended, write_summary
+
 ROOT = Path(__file__).resolve().parents[2]
-MULTICAST_OFF = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 BAD = {"NCCL_ALGO": "Tree", "NCCL_PROTO": "LL", "NCCL_BUFFSIZE": "65536"}
 FIXED = [(algorithm, protocol) for algorithm in ("Ring", "Tree") for protocol in ("LL", "LL128", "Simple")]
 FIRST, LAST = "64K", "64M"
@@ -279,18 +280,23 @@ def carried_out(bench: Bench, names: list[str], seconds: float) -> int:
             code = code or 3
             continue
         started = time.monotonic()
-        ended, text = run(bench, step, limit, min(left, limit + OVER_S))
+        said_code, text = run(bench, step, limit, min(left, limit + OVER_S))
         (bench.output / f"{name}.txt").write_text(text)
         try:
-            lines, fine = step.judged(bench, ended, text)
+            lines, fine = step.judged(bench, said_code, text)
         except (OSError, ValueError, KeyError) as problem:
             lines, fine = [f"{type(problem).__name__}: {problem}"], False
         took = time.monotonic() - started
-        print(f"== {name}: {'as it must be' if fine else 'FAILED'}, exit code {ended}, {took:.0f} s", flush=True)
+        print(f"== {name}: {'as it must be' if fine else 'FAILED'}, exit code {said_code}, {took:.0f} s", flush=True)
         print("\n".join(lines), flush=True)
-        summary[name] = {"outcome": "right" if fine else "failed", "exit_code": ended, "seconds": took, "lines": lines}
+        summary[name] = {
+            "outcome": "right" if fine else "failed",
+            "exit_code": said_code,
+            "seconds": took,
+            "lines": lines,
+        }
         code = code if fine else 1
-        (bench.output / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        write_summary(bench.output, summary)
     return code
 
 
@@ -304,14 +310,7 @@ def run(bench: Bench, step: Step, limit_s: float, kill_s: float) -> tuple[int, s
         try:
             code = started.wait(kill_s)
         except subprocess.TimeoutExpired:
-            with suppress(OSError):
-                os.killpg(started.pid, signal.SIGTERM)
-            try:
-                started.wait(5)
-            except subprocess.TimeoutExpired:
-                with suppress(OSError):
-                    os.killpg(started.pid, signal.SIGKILL)
-                started.wait()
+            ended(started)
             code = 124
     said = log.read_bytes()
     # What the plugin says comes first, what a program finds last.

@@ -2,6 +2,9 @@
 
     PYTHON-WITH-TORCH bench/watch/gpus.py --build build --output FOLDER [--seconds 300] [PART ...]
     PYTHON-WITH-TORCH bench/watch/gpus.py --build build --output FOLDER --without-gpus
+    python3 bench/watch/gpus.py --build build --output FOLDER --nccl NCCL --ranks 1 --seconds 120 calls
+
+The last one takes one GPU: a communicator of one rank, whose calls are mostly the host's work.
 
 PART is one of these; default all, in this order:
 
@@ -22,14 +25,13 @@ all of it. Exit code: 1 where something failed.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -39,8 +41,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from gpus_bench import ROOT, Bench, FailedError, found_nccl, json_of, ran, ranks_of, staged
 from gpus_programs import programs
+from on_gpus import spread, write_summary
 
-CALL_WAYS = ("plain", "always", "full")
+CALL_WAYS = ("plain", "always", "full", "full, read aside")
 STEP_WAYS = ("plain", "always", "plain", "always", "full")
 """A round; the cheap level gets most of the starts."""
 WORST_GRAPH, WORST_EAGER_NS, WORST_STEP = 0.01, 150.0, 0.002
@@ -190,11 +193,6 @@ def faults(bench: Bench, end: float) -> None:
     bench.keep("faults", {name: code == 0 for name, (code, _) in done.items()})
 
 
-def spread(values: Sequence[float]) -> str:
-    """Median with the least and the most."""
-    return f"{median(values):,.1f} ({min(values):,.1f} to {max(values):,.1f})"
-
-
 PARTS: dict[str, tuple[float, Callable[[Bench, float], None]]] = {
     "calls": (50.0, calls), "steps": (125.0, steps), "stragglers": (25.0, stragglers), "replay": (45.0, replay),
     "programs": (140.0, programs), "faults": (110.0, faults),
@@ -250,7 +248,7 @@ def main() -> int:
         with ThreadPoolExecutor(2) as workers:
             beside = [name for name in names if name in {"programs", "faults"}]
             fine += workers.map(lambda name: carried_out(bench, name, end), beside)
-        (bench.output / "summary.json").write_text(json.dumps(bench.kept, indent=1) + "\n")
+        write_summary(bench.output, bench.kept)
         print("\n==== summary", *(line for name in names for line in bench.said.get(name, [])), sep="\n", flush=True)
     return int(not all(fine))
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from on_gpus import MULTICAST_OFF, ended, write_summary
+
 ROOT = Path(__file__).resolve().parents[2]
-MULTICAST_OFF = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
-LEVELS = {"always": "none", "full": "all"}
-"""Of the recorder, and their BUSBW_RECORD_TIMES."""
+LEVELS = {
+    "always": {"BUSBW_RECORD_TIMES": "none"}, "full": {"BUSBW_RECORD_TIMES": "all"},
+    "full, read aside": {"BUSBW_RECORD_TIMES": "all", "BUSBW_RECORD_TIMES_ASIDE": "1"},
+}  # fmt: skip
+"""Of the recorder, and what they have in the environment."""
 
 
 class FailedError(Exception):
@@ -70,7 +74,7 @@ class Bench:
             return {}
         return {
             "LD_PRELOAD": str(self.build / "lib" / "libbusbw_record.so"), "BUSBW_REAL_NCCL": str(self.nccl),
-            "BUSBW_RECORD_DIR": "{folder}", "BUSBW_RECORD_TIMES": LEVELS[way], "BUSBW_RECORD_CALLS": str(1 << 18),
+            "BUSBW_RECORD_DIR": "{folder}", "BUSBW_RECORD_CALLS": str(1 << 18), **LEVELS[way],
         }  # fmt: skip
 
     def say(self, *lines: str) -> None:
@@ -85,7 +89,7 @@ class Bench:
         """The part's file."""
         self.say(f"{self.part} took {took_s:.0f} s")
         (self.output / f"{self.part}.txt").write_text("\n".join(self.said[self.part]) + "\n")
-        (self.output / "summary.json").write_text(json.dumps(dict(self.kept), indent=1) + "\n")
+        write_summary(self.output, self.kept)
 
 
 def staged(build: Path, folder: Path) -> Path:
@@ -130,16 +134,6 @@ def ran(
             each.seek(0)
             texts.append(each.read()[-1_000_000:].decode(errors="replace"))
     return code, "\n\f\n".join(texts)
-
-
-def ended(process: subprocess.Popen[bytes]) -> None:
-    """With its group, asked first."""
-    for number, patience_s in ((signal.SIGTERM, 4.0), (signal.SIGKILL, 4.0)):
-        if process.poll() is None or number == signal.SIGKILL:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(patience_s)
 
 
 def ranks_of(bench: Bench, commands: Sequence[Sequence[str]], environ: Mapping[str, str], end: float) -> str:

@@ -16,7 +16,6 @@ Nothing begins after --seconds, and every step is ended at its own limit. Exit c
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import shutil
@@ -30,6 +29,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from on_gpus import ended, write_summary
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_HOST = """\
@@ -232,7 +235,7 @@ def main() -> int:
                 print(f"{name}: no time was left", flush=True)
             else:
                 summary[name] = carried_out(bench, name, min(left_s, args.trials * STEPS[name].limit_s), Path(folder))
-            (bench.output / "summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+            write_summary(bench.output, summary)
     return int(any(not each["right"] for each in summary.values()))
 
 
@@ -295,16 +298,6 @@ def waited(process: subprocess.Popen[bytes], limit_s: float) -> int:
     except subprocess.TimeoutExpired:
         ended(process)
         return 124
-
-
-def ended(process: subprocess.Popen[bytes]) -> None:
-    """With its group: first asked, so that it ends what it started, then killed."""
-    for number, patience_s in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-        if process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(patience_s)
 
 
 @contextmanager

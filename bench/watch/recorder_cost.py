@@ -1,17 +1,19 @@
 """What the recorder costs the host: processor time of a call and of a graph's launch, with it and without, in turn.
 
-    python3 bench/watch/recorder_cost.py --build build
+    python3 bench/watch/recorder_cost.py --build build [--in-turn]
     python3 bench/watch/recorder_cost.py --build build --library libnccl.so.2 --ranks 2 --starts 5
 
 With --library all-reduces of 1 KiB are measured on GPUs as busbw does, eager and in graphs: over NCCL itself, over the
 recorder, over it without its marks, and with times of every 100th call. Else the program calls an NCCL and a CUDA
 without a GPU (library/tests/record), so that next to nothing but the recorder is left. Each figure is the median of the
-differences between neighbouring starts, with their range.
+differences between neighbouring starts, with their range. --in-turn has blocks of 200 calls with the recorder and
+without in one process (calls_cost.c), where a call of NCCL and the questions to the driver take as long as on a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -27,6 +29,15 @@ ROUNDS = {
     "a launch of a graph of 1 call": ("launches", "400000", "1"),
     "a launch of a graph of 10 calls": ("launches", "60000", "10"),
 }
+PACES = {
+    "one after the other": {},
+    "8 us each": {"FAKE_NCCL_COSTS": "8000,65536", "FAKE_CUDA_COSTS": "1340,309,100,20"},
+}
+IN_TURN = {
+    "always": {"BUSBW_RECORD_TIMES": "none"}, "always, without marks": {"BUSBW_RECORD_MARKS": "0"},
+    "full": {"BUSBW_RECORD_TIMES": "all"},
+    "full, read aside": {"BUSBW_RECORD_TIMES": "all", "BUSBW_RECORD_TIMES_ASIDE": "1"},
+}  # fmt: skip
 WAYS = {
     "eager, the host's part": ("-n", "200", "-C", "1"),
     "in a graph": ("-n", "20", "-G", "100"),
@@ -41,8 +52,13 @@ def main() -> int:
     parser.add_argument("--starts", type=int, default=9, help="pairs of starts of each figure")
     parser.add_argument("--library", type=Path, help="an NCCL, on GPUs")
     parser.add_argument("--ranks", type=int, default=2, help="GPUs")
+    parser.add_argument(
+        "--in-turn", action="store_true", help="blocks in turn, over calls that take as long as real ones"
+    )
     args = parser.parse_args()
     build = Path(args.build).resolve()
+    if args.in_turn:
+        return in_turn(build, args.starts)
     if args.library:
         return on_gpus(build, args.library.resolve(), args.ranks, args.starts)
     for what, words in ROUNDS.items():
@@ -55,6 +71,32 @@ def main() -> int:
             more.append(pair[True] - pair[False])
         low, high = min(more), max(more)
         print(f"{what}: {median(plain):.0f} ns without, {median(more):.0f} ns more with it ({low:.0f} to {high:.0f})")
+    return 0
+
+
+def in_turn(build: Path, starts: int) -> int:
+    """Of each level the median of the starts' medians; the fakes have figures of an H100 where one was measured."""
+    fakes = build / "lib" / "fake_cuda"
+    with tempfile.TemporaryDirectory(prefix="busbw-cost-") as folder:
+        program = Path(folder) / "calls_cost"
+        libraries = [fakes / name for name in ("libnccl.so.2", "libcudart.so.1", "libcuda.so.1")]
+        subprocess.run(["cc", "-O2", "-DFAKE", "-o", program, ROOT / "bench/watch/calls_cost.c", *libraries, "-ldl",
+                        f"-Wl,-rpath,{fakes}"], check=True, timeout=60)  # fmt: skip
+        for pace, costs in PACES.items():
+            for level, setting in IN_TURN.items():
+                more = []
+                for start in range(starts):
+                    own = Path(folder) / f"{pace} {level} {start}"
+                    own.mkdir()
+                    environ = {
+                        **os.environ, **costs, **setting, "RANK": "0", "RANKS": "1", "PLAIN": str(libraries[0]),
+                        "LD_PRELOAD": str(build / "lib" / "libbusbw_record.so"), "BUSBW_RECORD_DIR": str(own),
+                        "BUSBW_RECORD_CALLS": str(1 << 18),
+                    }  # fmt: skip
+                    done = subprocess.run([program, own], env=environ, capture_output=True, text=True, timeout=120,
+                                          check=True)  # fmt: skip
+                    more.append(float(json.loads(done.stdout)["host_more"]))
+                print(f"{pace}, {level}: {median(more):.0f} ns more ({min(more):.0f} to {max(more):.0f})", flush=True)
     return 0
 
 

@@ -40,16 +40,25 @@ ncclResult_t guarded(Work work) {
   }
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] void lacks(const RealNccl& real, const char* name) {
+  throw Failure(ncclInvalidUsage, text("The NCCL in use (%s, %s) has no %s.", version_text(real.version).c_str(),
+                                       real.path.c_str(), name));
+}
+
 template <class Function, class... Arguments>
-ncclResult_t forward(Names names, const char* name, Function* RealFunctions::* member, Arguments... arguments) {
+[[gnu::always_inline]] inline ncclResult_t forward(int& inside, Names names, const char* name,
+                                                   Function* RealFunctions::* member, Arguments... arguments) {
   const RealNccl& real = real_nccl();
   Function* function = real.by(names).*member;
-  if (!function) {
-    throw Failure(ncclInvalidUsage, text("The NCCL in use (%s, %s) has no %s.", version_text(real.version).c_str(),
-                                         real.path.c_str(), name));
+  if (!function) lacks(real, name);
+  ncclResult_t result = ncclInternalError;
+  {
+    const InsideNccl counted(inside);
+    result = function(arguments...);
   }
-  forget();
-  return call_nccl(function, arguments...);
+  // The last error is NCCL's then.
+  if (record::is_failure(result)) forget();
+  return result;
 }
 
 // NCCL's calls of its own functions are not the program's.
@@ -66,10 +75,8 @@ bool was_captured(const void* stream, void** graph, Recording& recording) {
 }
 
 // Now and then, so that somebody may ask whether the GPU has begun it.
-Mark mark_of(Rank& rank, const Ticket& ticket, const Given& given, bool asked) {
-  if (!rank.marks || !is_collective(given.kind) ||
-      !rank.marks->is_due(ticket.begun_ns, ticket.before_ns, ticket.sequence))
-    return {};
+[[gnu::noinline]] Mark mark_of(Rank& rank, const Ticket& ticket, const Given& given, bool asked) {
+  if (!is_collective(given.kind) || !rank.marks->is_due(ticket.begun_ns, ticket.before_ns, ticket.sequence)) return {};
   void* graph = nullptr;
   if (!asked && was_captured(given.stream, &graph, *rank.recording)) return {};
   return rank.marks->begin(given.stream, ticket.sequence, ticket.sequence, ticket.begun_ns);
@@ -77,9 +84,14 @@ Mark mark_of(Rank& rank, const Ticket& ticket, const Given& given, bool asked) {
 
 template <class Real>
 ncclResult_t call(ncclComm_t comm, Given given, Real real) {
-  ThisThread& thread = this_thread;
-  Rank* rank = inside_nccl() ? nullptr : find(comm, thread);
-  if (!rank) return real();
+  ThisThread* here = &this_thread;
+  // Else the compiler asks the loader for it again at each use.
+  asm("" : "+r"(here));
+  ThisThread& thread = *here;
+  if (!thread.inside_nccl) thread.inside_nccl = &calls_inside_nccl;
+  int& inside = *thread.inside_nccl;
+  Rank* rank = inside > 0 ? nullptr : find(comm, thread);
+  if (!rank) return real(inside);
   Recording& recording = *rank->recording;
   const bool grouped = thread.groups > 0;
   given.group = thread.group;
@@ -97,10 +109,11 @@ ncclResult_t call(ncclComm_t comm, Given given, Real real) {
       timed = begin_time(rank, ticket, given.stream);
     }
   }
-  const Mark mark = captures ? Mark{} : mark_of(*rank, ticket, given, asked);
+  const bool may_be_marked = !captures && rank->marks && rank->marks->may_be_due(ticket.begun_ns, ticket.before_ns);
+  const Mark mark = may_be_marked ? mark_of(*rank, ticket, given, asked) : Mark{};
   ncclResult_t result = ncclInternalError;
   try {
-    result = real();
+    result = real(inside);
   } catch (...) {
     recording.end(ticket, result, true);
     end_time(timed, false);
@@ -139,8 +152,10 @@ ncclResult_t make(const NewRank& one, Real real) {
 NewRank child(ncclComm_t parent, record::Made how, int color, const ncclComm_t* handle) {
   NewRank one{.handle = handle, .how = how, .color = color};
   if (Rank* rank = inside_nccl() ? nullptr : find(parent)) {
+    const std::uint64_t number = rank->children.fetch_add(1);
     one.parent = rank->identity;
-    one.identity = identity_of_child(rank->identity, how, rank->children.fetch_add(1), color);
+    one.identity = identity_of_child(rank->identity, how, number, color);
+    if (how == record::Made::grow) one.color = int(number);
   }
   return one;
 }

@@ -8,7 +8,7 @@ namespace busbw::record {
 
 // Whether this call is one of the sample: the same calls on all ranks.
 inline bool is_sampled(const Rank& rank, std::uint64_t sequence) {
-  const std::uint32_t every = rank.recording->header().times_every;
+  const std::uint32_t every = rank.recording->times_every();
   return every != 0 && sequence != 0 && sequence % every == 0;
 }
 

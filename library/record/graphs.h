@@ -2,7 +2,6 @@
 // (docs/decisions/0071): on the host, beside the launch; nothing is added to a graph.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <vector>
 
@@ -52,17 +51,6 @@ class Launch {
 void hook_graphs();
 // Whether launches are seen.
 bool graphs_are_hooked();
-
-// What the program's own calls tell of its captures, so that the driver need not be asked at each call of NCCL.
-struct Captures {
-  // Begun and not ended.
-  std::atomic<int> open{0};
-  // The program begins captures through a table that leads to us.
-  std::atomic<bool> are_told{false};
-  // One was found that nobody told of: the driver is asked always.
-  std::atomic<bool> were_hidden{false};
-};
-extern Captures captures;
 
 // `number` counts the calls of a communicator; now and then the driver is asked all the same.
 inline bool may_be_captured(std::uint64_t number) {

@@ -59,17 +59,22 @@ bool look_at_marks(Recording& recording) {
 void start_heart(Recording* recording) {
   static std::atomic<Recording*> of{nullptr};
   // A child of a fork has a recording of its own, and no thread yet.
-  if (of.exchange(recording) == recording) return;
+  if (of.exchange(recording) != recording) start_thread("busbw-record", beat, recording);
+}
+
+bool start_thread(const char* name, void* (*work)(void*), void* argument) {
   sigset_t all, before;
   ::sigfillset(&all);
   // The program's signals are handled by its own threads.
-  if (::pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;
+  if (::pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
   pthread_t thread{};
-  if (::pthread_create(&thread, nullptr, beat, recording) == 0) {
-    ::pthread_setname_np(thread, "busbw-record");
+  const bool started = ::pthread_create(&thread, nullptr, work, argument) == 0;
+  if (started) {
+    ::pthread_setname_np(thread, name);
     ::pthread_detach(thread);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
 }
 
 }  // namespace busbw::record

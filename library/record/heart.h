@@ -25,6 +25,9 @@ class Rest {
   bool done_ = false;
 };
 
+// A thread of ours, which handles no signals of the program; whether there is one.
+bool start_thread(const char* name, void* (*work)(void*), void* argument);
+
 // Once for each recording; does nothing where the GPU cannot be asked.
 void start_heart(Recording* recording);
 

@@ -364,8 +364,6 @@ unsigned long long loads() {
 
 }  // namespace
 
-Captures captures;
-
 void hook_graphs() {
   static std::mutex guard;
   static unsigned long long looked_at = 0;

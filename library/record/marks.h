@@ -1,9 +1,12 @@
 // Where the GPU is, for who asks while the program calls nothing (heart.h): events without times around some
-// collectives, at most one pair in a quarter of a millisecond, which a later look finds passed or not.
+// collectives, which a later look finds passed or not. At most one pair in a quarter of a millisecond after a pause, and
+// one in a millisecond among calls that follow each other.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -28,15 +31,18 @@ struct Mark {
 // Of one rank of a communicator.
 class Marks {
  public:
+  // Without which is_due is false.
+  bool may_be_due(std::uint64_t now_ns, std::uint64_t before_ns) const {
+    const std::uint64_t since_ns = now_ns - marked_ns_.load(std::memory_order_relaxed);
+    return since_ns >= interval_ns && (since_ns >= interval_of_followers_ns || now_ns - before_ns >= pause_ns);
+  }
   // Whether a collective that begins now is to be marked. Ranks that call alike choose alike: after a pause each, and
   // of many calls those with round numbers. `sequence` 0: there is no number to choose by.
   bool is_due(std::uint64_t now_ns, std::uint64_t before_ns, std::uint64_t sequence) const {
-    if (now_ns - marked_ns_.load(std::memory_order_relaxed) < interval_ns) return false;
-    if (now_ns - before_ns >= interval_ns) return true;
-    const std::uint64_t since = sequence - marked_.load(std::memory_order_relaxed);
-    std::uint64_t round = 1;
-    while (2 * round <= since && round < most_between) round *= 2;
-    return sequence % round == 0;
+    if (!may_be_due(now_ns, before_ns)) return false;
+    if (now_ns - before_ns >= pause_ns) return true;
+    const std::uint64_t since = std::min(sequence - marked_.load(std::memory_order_relaxed), most_between);
+    return (sequence & (std::bit_floor(since) - 1)) == 0;
   }
 
   // Before collectives `first` to `last` in this stream, which is not being captured.
@@ -47,7 +53,9 @@ class Marks {
 
  private:
   friend struct Mark;
-  static constexpr std::uint64_t interval_ns = 250'000;
+  static constexpr std::uint64_t interval_ns = 250'000, interval_of_followers_ns = 1'000'000;
+  // So long without a call the host did something else, or waited: what it waited for may be what hangs next.
+  static constexpr std::uint64_t pause_ns = 60'000;
   static constexpr std::uint64_t most_between = 4096;
   static constexpr std::size_t room = 64;
   enum State : std::uint8_t { being_made, begun, whole, refused };

@@ -26,11 +26,14 @@ namespace {
 
 constexpr std::uint64_t chunk_bytes = 1 << 20;
 constexpr int max_programs = 1000;
+constexpr std::uint64_t first_bytes = 4096;
 // Times of a sample; of all calls as many as calls.
 constexpr std::uint64_t sampled_times = 1 << 16;
 constexpr std::uint64_t entry_bytes = 32;
 static_assert(sizeof(Call) == entry_bytes && sizeof(Time) == entry_bytes);
 constexpr std::uint64_t entries_of_chunk = chunk_bytes / entry_bytes;
+// Taken into memory together: 64 KiB.
+constexpr std::uint64_t entries_at_once = 1 << 11;
 // A ring of more than so many entries (8 MiB) keeps the newest 4 MiB in the program's memory; the file has all of them.
 constexpr std::uint64_t small_ring = 1 << 18;
 constexpr std::uint64_t entries_in_memory = 1 << 17;
@@ -84,10 +87,12 @@ Recording* make() {
   }
 }
 
-// The first page, by a write: kernels before 5.14 leave it to the first call.
-void take_in(void* ring) {
+// These pages as by a write, at once: that takes less than each by its first call, as kernels before 5.14 have it.
+void take_in(void* entries, std::size_t bytes) {
   constexpr int populate_write = 23;
-  ::madvise(ring, std::size_t(::sysconf(_SC_PAGESIZE)), populate_write);
+  const int before = errno;
+  ::madvise(entries, bytes, populate_write);
+  errno = before;
 }
 
 }  // namespace
@@ -181,7 +186,7 @@ Recording::Recording(const Settings& settings) {
   header_->file_bytes = bytes;
   header_->times_at = times ? times_at : 0;
   header_->time_capacity = times;
-  header_->times_every = settings.times_every;
+  header_->times_every = times_every_ = settings.times_every;
   header_->pid = std::uint32_t(who.pid);
   header_->uid = who.uid;
   header_->process_start = who.start_time;
@@ -192,8 +197,8 @@ Recording::Recording(const Settings& settings) {
   header_->launched_rank = launched_rank();
   header_->mapped_at = std::uint64_t(reinterpret_cast<std::uintptr_t>(memory));
   // Not within the program's calls: a file system that reads ahead takes milliseconds for the first page.
-  if (back_up_to(0)) take_in(calls_);
-  if (times && back_times_up_to(0)) take_in(times_);
+  if (back_up_to(0)) take_in(calls_, first_bytes);
+  if (times && back_times_up_to(0)) take_in(times_, first_bytes);
   std::snprintf(header_->host, sizeof header_->host, "%s", host_name().c_str());
   // Last: a reader that sees it may read the rest.
   std::atomic_thread_fence(std::memory_order_release);
@@ -228,7 +233,7 @@ std::uint16_t Recording::place_of(const Communicator* on) const {
 bool Recording::back_up_to(std::uint64_t number) {
   const std::lock_guard lock(guard_);
   while (!full_.load(std::memory_order_relaxed)) {
-    const std::uint64_t backed = header_->backed.load(std::memory_order_relaxed);
+    const std::uint64_t backed = backed_.load(std::memory_order_relaxed);
     if (number < backed) return true;
     const std::uint64_t at = header_->calls_at + backed * sizeof(Call);
     const std::uint64_t bytes = std::min(chunk_bytes, header_->calls_at + (mask_ + 1) * sizeof(Call) - at);
@@ -237,8 +242,9 @@ bool Recording::back_up_to(std::uint64_t number) {
       return false;
     }
     header_->backed.store(backed + bytes / sizeof(Call), std::memory_order_release);
+    backed_.store(backed + bytes / sizeof(Call), std::memory_order_release);
   }
-  return number < header_->backed.load(std::memory_order_relaxed);
+  return number < backed_.load(std::memory_order_relaxed);
 }
 
 // A program that closes all descriptors closes ours too, and its own file may have the number now.
@@ -264,12 +270,15 @@ void Recording::let_go(void* entries, std::uint64_t place, std::uint64_t room) {
 
 Call* Recording::place(std::uint64_t number) {
   const std::uint64_t place = number & mask_;
-  if (place >= header_->backed.load(std::memory_order_relaxed) &&
+  if (place >= backed_.load(std::memory_order_relaxed) &&
       (full_.load(std::memory_order_relaxed) || !back_up_to(place))) {
     header_->lost.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
-  if (place % entries_of_chunk == 0) let_go(calls_, place, mask_ + 1);
+  if (place % entries_at_once == 0) {
+    if (place % entries_of_chunk == 0) let_go(calls_, place, mask_ + 1);
+    take_in(calls_ + place, std::min(entries_at_once, mask_ + 1) * entry_bytes);
+  }
   return calls_ + place;
 }
 
@@ -309,6 +318,8 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
   call->when = ((ticket.begun_ns - start_ns_) / tick_ns & 0xffffffffffff) | std::uint64_t(folded(given.stream)) << 48;
   call->how.store(ticket.how, std::memory_order_relaxed);
   call->stamp.store(ticket.stamp, std::memory_order_release);
+  // A later call writes there. What is not in memory yet is left alone.
+  __builtin_prefetch(call + 4, 1);
   return ticket;
 }
 

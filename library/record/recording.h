@@ -84,6 +84,8 @@ class Recording {
   void time(const Ticket& ticket, std::uint64_t begun_ns, std::uint64_t took_ns, bool in_group);
   void miss_time() { header_->times_missed.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t start_ns() const { return start_ns_; }
+  // As in the header.
+  std::uint32_t times_every() const { return times_every_; }
 
   // By this thread's clock.
   static std::uint64_t now_ns();
@@ -100,21 +102,26 @@ class Recording {
   bool back(std::uint64_t at, std::uint64_t bytes);
   static void let_go(void* entries, std::uint64_t place, std::uint64_t room);
 
+  // What each call looks at, in one line of the caches.
+  alignas(64) Header* header_ = nullptr;
+  Communicator* communicators_ = nullptr;
+  Call* calls_ = nullptr;
+  std::uint64_t mask_ = 0;
+  std::uint64_t start_ns_ = 0;
+  // As in the header.
+  std::atomic<std::uint64_t> backed_{0};
+  std::uint32_t times_every_ = 0;
+  std::atomic<bool> full_{false};
+
+  Time* times_ = nullptr;
+  std::uint64_t times_backed_ = 0;
+  // Bytes from the start of the file on that have memory behind them: the header and a part of the table.
+  std::uint64_t table_backed_ = 0;
+  std::mutex guard_;
   std::string path_;
   int file_ = -1;
   // What file_ was when it was opened.
   std::uint64_t file_device_ = 0, file_number_ = 0;
-  Header* header_ = nullptr;
-  Communicator* communicators_ = nullptr;
-  Call* calls_ = nullptr;
-  Time* times_ = nullptr;
-  std::uint64_t mask_ = 0;
-  std::uint64_t times_backed_ = 0;
-  // Bytes from the start of the file on that have memory behind them: the header and a part of the table.
-  std::uint64_t table_backed_ = 0;
-  std::uint64_t start_ns_ = 0;
-  std::mutex guard_;
-  std::atomic<bool> full_{false};
 };
 
 // The recording of this process, made at the first call of this function; null where there is none. After a fork the

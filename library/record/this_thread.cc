@@ -4,6 +4,6 @@
 namespace busbw::record {
 
 constinit thread_local ThisThread this_thread;
-std::atomic<std::uint64_t> edition{1};
+constinit OfAllThreads of_all_threads;
 
 }  // namespace busbw::record

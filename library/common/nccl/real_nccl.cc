@@ -138,13 +138,13 @@ const RealNccl* find() {
 
 }  // namespace
 
-const RealNccl& real_nccl() {
-  static std::atomic<const RealNccl*> known{nullptr};
-  if (const RealNccl* real = known.load(std::memory_order_acquire)) return *real;
+constinit std::atomic<const RealNccl*> known_nccl{nullptr};
+
+const RealNccl& found_nccl() {
   static std::mutex guard;
   const std::lock_guard lock(guard);
-  if (!known.load(std::memory_order_acquire)) known.store(find(), std::memory_order_release);
-  return *known.load(std::memory_order_acquire);
+  if (!known_nccl.load(std::memory_order_acquire)) known_nccl.store(find(), std::memory_order_release);
+  return *known_nccl.load(std::memory_order_acquire);
 }
 
 std::string version_text(int code) {

@@ -1,6 +1,7 @@
 // The NCCL behind this library, found at run time: the one that the program would use without us.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "library/common/nccl/functions.h"
@@ -39,20 +40,30 @@ struct RealNccl : RealFunctions {
 };
 
 // Throws a Failure that says where NCCL was looked for. Looks again at the next call, as the program may load it later.
-const RealNccl& real_nccl();
+const RealNccl& found_nccl();
+extern constinit std::atomic<const RealNccl*> known_nccl [[gnu::visibility("hidden")]];
+inline const RealNccl& real_nccl() {
+  const RealNccl* known = known_nccl.load(std::memory_order_acquire);
+  return known ? *known : found_nccl();
+}
 
 // "2.28.9"
 std::string version_text(int code);
 
 // True while this thread is inside a function of the real NCCL. Preloaded, we see NCCL's calls of its own exported
 // functions too (ncclBcast calls ncclBroadcast): those go straight back.
-extern constinit thread_local int calls_inside_nccl;
+// Of this library alone, so that the loader is asked once for all such variables that a call looks at.
+extern constinit thread_local int calls_inside_nccl [[gnu::tls_model("local-dynamic"), gnu::visibility("hidden")]];
 class InsideNccl {
  public:
-  InsideNccl() { ++calls_inside_nccl; }
-  ~InsideNccl() { --calls_inside_nccl; }
+  // Whoever has found this thread's count need not look for it again.
+  explicit InsideNccl(int& calls = calls_inside_nccl) : calls_(calls) { ++calls_; }
+  ~InsideNccl() { --calls_; }
   InsideNccl(const InsideNccl&) = delete;
   InsideNccl& operator=(const InsideNccl&) = delete;
+
+ private:
+  int& calls_;
 };
 
 // Calls a function of the real NCCL.

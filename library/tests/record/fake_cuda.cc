@@ -1,5 +1,6 @@
 // A CUDA driver for tests of the recorder, without a GPU: streams run work of a given length one after the other on a
-// clock of their own, events hold stamps of that clock, graphs hold lengths of work.
+// clock of their own, events hold stamps of that clock, graphs hold lengths of work. With FAKE_CUDA_COSTS=A,B,C,D noting
+// an event takes A ns of a processor, asking for one B, asking for a capture C, and every other question D.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include "library/tests/record/takes.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -34,6 +37,12 @@ struct Event {
 // All of them, as nobody gives one back.
 std::vector<std::unique_ptr<Event>> events;
 
+enum Cost { to_note, to_ask, to_ask_for_captures, otherwise };
+void costs(Cost which) {
+  static const auto all = busbw::record::numbers<4>("FAKE_CUDA_COSTS");
+  busbw::record::take(all[which]);
+}
+
 void run(const void* stream, double ns) { free_at[stream] = std::max(now, free_at[stream]) + ns; }
 
 }  // namespace
@@ -56,6 +65,7 @@ EXPORT std::size_t fakeCudaEvents() {
 }
 
 EXPORT int cuStreamIsCapturing(const void* stream, int* status) {
+  costs(to_ask_for_captures);
   const std::lock_guard lock(guard);
   *status = captures.count(stream) ? 1 : 0;
   return 0;
@@ -71,8 +81,11 @@ EXPORT int cuStreamGetCaptureInfo_v2(const void* stream, int* status, std::uint6
   return 0;
 }
 
-EXPORT int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
-EXPORT int cuCtxGetCurrent(void** context) { return *context = reinterpret_cast<void*>(0x77), 0; }
+EXPORT int cuThreadExchangeStreamCaptureMode(int*) { return costs(otherwise), 0; }
+EXPORT int cuCtxGetCurrent(void** context) {
+  costs(otherwise);
+  return *context = reinterpret_cast<void*>(0x77), 0;
+}
 // The program may have another GPU current than the communicator's.
 EXPORT int cuCtxGetDevice(int* device) {
   const char* other = std::getenv("FAKE_CUDA_DEVICE");
@@ -89,6 +102,7 @@ EXPORT int cuEventCreate(void** event, unsigned flags) {
   return *event = events.back().get(), 0;
 }
 EXPORT int cuEventRecord(void* event, const void* stream) {
+  costs(to_note);
   const std::lock_guard lock(guard);
   // An event that a graph takes tells no time.
   if (captures.count(stream)) return 900;
@@ -96,11 +110,13 @@ EXPORT int cuEventRecord(void* event, const void* stream) {
   return 0;
 }
 EXPORT int cuEventQuery(void* event) {
+  costs(to_ask);
   const std::lock_guard lock(guard);
   if (failed) return failed;
   return static_cast<Event*>(event)->at <= now ? 0 : 600;
 }
 EXPORT int cuEventElapsedTime(float* ms, void* from, void* to) {
+  costs(to_ask);
   const std::lock_guard lock(guard);
   const auto *first = static_cast<Event*>(from), *last = static_cast<Event*>(to);
   if (!first->has_times || !last->has_times || first->at < 0 || last->at < 0 || last->at > now) return 600;

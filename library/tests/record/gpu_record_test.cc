@@ -5,7 +5,7 @@
 #include "library/record/communicators.h"
 #include "library/record/host_clock.h"
 #include "library/tests/gpu/program.h"
-#include "library/tests/record/recording_file.h"
+#include "library/tests/record/recorded.h"
 
 namespace busbw {
 
@@ -18,6 +18,8 @@ namespace {
 
 using gpu::test::Finished;
 using gpu::test::run;
+using Rings = Recorded;
+using SimulatedGroups = Recorded;
 
 const std::string preloaded = "LD_PRELOAD=" BUSBW_TEST_RECORDER " ";
 
@@ -96,17 +98,12 @@ TEST(Forks, AChildWritesNothingIntoItsParentsRecording) {
 }
 
 // Else a call that was long, as one that waited for a rank, would mark another one that has its place now.
-TEST(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
-  const Folder folder;
-  Settings settings;
-  settings.folder = folder.path;
-  settings.calls = 1024;
-  Recording recording(settings);
-  Communicator* row = recording.add();
-  const Ticket late = recording.begin(row, {Kind::all_reduce, 7, 7, 0});
-  for (std::uint64_t n = 2; n <= 1025; ++n) recording.end(recording.begin(row, {Kind::all_reduce, n, 7, 0}), 0, true);
-  recording.end(late, ncclRemoteError, true);
-  const File file(folder.path);
+TEST_F(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
+  make();
+  const Ticket late = recording->begin(row, {Kind::all_reduce, 7, 7, 0});
+  for (std::uint64_t n = 2; n <= 1025; ++n) recording->end(recording->begin(row, {Kind::all_reduce, n, 7, 0}), 0, true);
+  recording->end(late, ncclRemoteError, true);
+  const File file = this->file();
   EXPECT_EQ(File::count(file.call(1025)), 1025U);
   EXPECT_EQ(File::flags(file.call(1025)) & flag_failed, 0);
   EXPECT_EQ(file.row(0).last_error, int(ncclRemoteError));
@@ -114,28 +111,19 @@ TEST(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
 }
 
 // The clock of another thread may be behind a little when the file is made: time in a recording is never negative.
-TEST(Rings, ACallBeforeTheStartOfTheRecordingBeganAtItsStart) {
-  const Folder folder;
-  Settings settings;
-  settings.folder = folder.path;
-  settings.calls = 1024;
-  Recording recording(settings);
-  const Ticket early = recording.begin(recording.add(), {Kind::all_reduce, 7, 7, 0}, 1);
-  EXPECT_EQ(early.begun_ns, recording.header().monotonic_ns);
-  EXPECT_EQ(recording.header().calls.load(), 1U);
+TEST_F(Rings, ACallBeforeTheStartOfTheRecordingBeganAtItsStart) {
+  make();
+  const Ticket early = recording->begin(row, {Kind::all_reduce, 7, 7, 0}, 1);
+  EXPECT_EQ(early.begun_ns, recording->header().monotonic_ns);
+  EXPECT_EQ(recording->header().calls.load(), 1U);
 }
 
 // Ranks compare collectives by their number, which messages between them must not change.
-TEST(Rings, CollectivesAndMessagesAreCountedApartAndWhatWasRefusedIsMarked) {
-  const Folder folder;
-  Settings settings;
-  settings.folder = folder.path;
-  settings.calls = 1024;
-  Recording recording(settings);
-  Communicator* row = recording.add();
+TEST_F(Rings, CollectivesAndMessagesAreCountedApartAndWhatWasRefusedIsMarked) {
+  make();
   const auto next = [&](Kind kind, int result) {
-    const Ticket ticket = recording.begin(row, {kind, 7, 7, 0});
-    recording.end(ticket, result, true);
+    const Ticket ticket = recording->begin(row, {kind, 7, 7, 0});
+    recording->end(ticket, result, true);
     return ticket.sequence;
   };
   EXPECT_EQ(next(Kind::all_reduce, 0), 1U);
@@ -144,13 +132,13 @@ TEST(Rings, CollectivesAndMessagesAreCountedApartAndWhatWasRefusedIsMarked) {
   EXPECT_EQ(next(Kind::all_reduce, ncclInvalidArgument), 2U);
   EXPECT_EQ(row->collectives.load(), 2U);
   EXPECT_EQ(row->last_error, int(ncclInvalidArgument));
-  const File file(folder.path);
+  const File file = this->file();
   EXPECT_EQ(File::flags(file.call(1)) & flag_failed, 0);
   EXPECT_EQ(File::flags(file.call(4)) & flag_failed, int(flag_failed));
 }
 
 // Places in the ring are found by a mask.
-TEST(Rings, HoldAPowerOfTwo) {
+TEST_F(Rings, HoldAPowerOfTwo) {
   setenv("BUSBW_RECORD_CALLS", "3000", 1);
   EXPECT_EQ(Settings::from_environment().calls, 4096U);
   setenv("BUSBW_RECORD_CALLS", "1024", 1);
@@ -249,19 +237,14 @@ TEST(Groups, OnlyTheOutermostEndIsSaidToBeTheEnd) {
 }
 
 // Else this rank would be ahead of the others by calls that nobody made.
-TEST(Groups, OneThatIsOnlySimulatedCountsNoCalls) {
-  const Folder folder;
-  Settings settings;
-  settings.folder = folder.path;
-  settings.calls = 1024;
-  Recording recording(settings);
-  Communicator* row = recording.add();
+TEST_F(SimulatedGroups, CountNoCalls) {
+  make();
   Rank rank{.row = row};
   Group& group = Group::of_this_thread();
   const auto call = [&](Kind kind) {
-    const Ticket ticket = recording.begin(row, {kind, 7, 7, 0});
+    const Ticket ticket = recording->begin(row, {kind, 7, 7, 0});
     if (this_thread.groups > 0) group.add(&rank, ticket);
-    recording.end(ticket, 0, this_thread.groups == 0);
+    recording->end(ticket, 0, this_thread.groups == 0);
     return ticket.sequence;
   };
   EXPECT_EQ(call(Kind::all_reduce), 1U);
@@ -286,7 +269,7 @@ TEST(Groups, OneThatIsOnlySimulatedCountsNoCalls) {
   EXPECT_EQ(call(Kind::all_reduce), 4U);
   group.simulated();
   EXPECT_EQ(row->collectives.load(), 3U) << "nor what a group before it has made";
-  const File file(folder.path);
+  const File file = this->file();
   for (const int number : {1, 4, 5}) EXPECT_EQ(File::flags(file.call(number)) & flag_failed, 0) << number;
   for (const int number : {2, 3}) EXPECT_EQ(File::flags(file.call(number)) & flag_failed, int(flag_failed)) << number;
 }
@@ -350,6 +333,21 @@ TEST(Times, AreThoseOfTheGpuForEveryCallOutsideOfCaptures) {
     const double wanted = span.number == 21 || span.number == 22 ? 500e3 : span.number == 23 ? 50e3 : 0;
     if (wanted == 0) continue;
     EXPECT_NEAR(double(span.took_ns), wanted, 200) << "calls of a group have the time of its stream";
+  }
+}
+
+// A thread that takes them is asked for by a word; the program's calls are the same.
+TEST(Times, AreTheSameWhereAThreadOfOursTakesThem) {
+  const Folder folder;
+  const Finished done = record(folder, "times", "BUSBW_RECORD_TIMES=all BUSBW_RECORD_TIMES_ASIDE=1");
+  ASSERT_EQ(done.status, 0) << done.output;
+  const File file(folder.path);
+  const std::vector<Span> found = spans(file);
+  ASSERT_EQ(found.size(), 23U);
+  EXPECT_EQ(file.header().times_missed, 0U);
+  for (const Span& span : found) {
+    if (span.number > 20) continue;
+    EXPECT_NEAR(double(span.took_ns), double(span.count) * 1000, 200) << span.number;
   }
 }
 

@@ -102,6 +102,55 @@ TEST(Rccl, ItsOwnCallsAreRecordedAndArriveWhole) {
   EXPECT_EQ(file.row(0).collectives, 2U) << "calls with counts of their own are not compared between ranks";
 }
 
+// Alone, in a group of two, by the names for profilers, and one that NCCL refuses.
+void use_windows() {
+  const auto at = [](std::uintptr_t number) { return reinterpret_cast<void*>(number); };
+  void* library = ::dlopen(recorder.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto find = [&](const char* name) { return ::dlsym(library, name); };
+  const auto must = [](bool right, int code) {
+    if (!right) ::_exit(code);
+  };
+  ncclComm_t comm = nullptr;
+  auto* stream = reinterpret_cast<ncclStream_t>(0x5000);
+  must(reinterpret_cast<ncclCommInitRank_t*>(find("ncclCommInitRank"))(&comm, 2, {}, 0) == 0, 2);
+  const auto put = [&](const char* name, std::size_t count, int peer) {
+    return reinterpret_cast<ncclPutSignal_t*>(find(name))(at(1), count, ncclFloat32, peer,
+                                                          reinterpret_cast<ncclWindow_t>(at(4)), 5, 6, 7, 8, comm,
+                                                          stream);
+  };
+  must(put("ncclPutSignal", 100, 1) == 0, 3);
+  must(reinterpret_cast<ncclSignal_t*>(find("ncclSignal"))(1, 2, 3, 4, comm, stream) == 0, 4);
+  must(reinterpret_cast<ncclWaitSignal_t*>(find("ncclWaitSignal"))(3, at(9), comm, stream) == 0, 5);
+  must(reinterpret_cast<ncclGroupStart_t*>(find("ncclGroupStart"))() == 0, 6);
+  must(put("pncclPutSignal", 200, 1) == 0, 7);
+  must(reinterpret_cast<ncclWaitSignal_t*>(find("pncclWaitSignal"))(3, at(9), comm, stream) == 0, 8);
+  must(reinterpret_cast<ncclGroupEnd_t*>(find("ncclGroupEnd"))() == 0, 9);
+  must(put("ncclPutSignal", 300, 0) != 0, 10);
+  ::_exit(0);
+}
+
+TEST(Windows, PutsAndSignalsThatSucceedStandThereWithPeerAndGroup) {
+  const Folder folder;
+  in_a_process_over(BUSBW_TEST_FAKE_RCCL, folder, use_windows);
+  const File file(folder.path);
+  std::ostringstream found;
+  for (std::uint64_t n = 1; n <= file.header().calls; ++n) {
+    const Call& call = file.call(n);
+    const std::uint64_t how = call.how.load();
+    EXPECT_EQ(call.sequence, n) << "they are counted as messages";
+    EXPECT_NE(how >> 48, 0U) << "call " << n << " has come back";
+    const auto root = std::int64_t(how >> 16 & 0xfffff);
+    found << int(File::kind(call)) << ":" << File::count(call) << " to " << (root == 0xfffff ? -1 : root)
+          << ((how >> 36 & 0xfff) != 0 ? " in a group" : "")
+          << ((File::flags(call) & flag_failed) != 0 ? " refused; " : "; ");
+  }
+  EXPECT_EQ(found.str(),
+            "11:100 to 1; 12:0 to 1; 13:3 to -1; 11:200 to 1 in a group; 13:3 to -1 in a group; 11:300 to 0 refused; ");
+  EXPECT_EQ(file.row(0).entered, 6U);
+  EXPECT_EQ(file.row(0).returned, 6U);
+  EXPECT_EQ(file.row(0).collectives, 0U);
+}
+
 void ask_for_errors() {
   void* library = ::dlopen(recorder.c_str(), RTLD_NOW | RTLD_LOCAL);
   for (const int ranks : {2, 99}) {

@@ -1,10 +1,12 @@
 // An NCCL for tests of the recorder, whose calls run on the fake GPU: one nanosecond an element times a thousand. With
-// BUSBW_TEST_RCCL it has the names that RCCL adds, and checks what arrives by them.
+// BUSBW_TEST_RCCL it has the names that RCCL adds, and checks what arrives by them. With FAKE_NCCL_COSTS=A,B a call takes
+// A ns of a processor, in which it looks at B bytes of its memory, so that the caches hold them.
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "busbw/nccl_abi.h"
+#include "library/tests/record/takes.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -22,7 +24,15 @@ struct Work {
 thread_local int depth = 0;
 thread_local std::vector<Work> waiting;
 
+void cost() {
+  static const auto all = busbw::record::numbers<2>("FAKE_NCCL_COSTS");
+  static std::vector<unsigned char> memory(all[1]);
+  for (std::size_t at = 0; at < memory.size(); at += 64) (void)*static_cast<volatile unsigned char*>(&memory[at]);
+  busbw::record::take(all[0]);
+}
+
 ncclResult_t run(ncclComm_t comm, std::size_t count, ncclStream_t stream) {
+  cost();
   if (!comm) return ncclInvalidArgument;
   const Work work{stream, double(count) * 1000};
   if (depth > 0) {
@@ -74,10 +84,27 @@ EXPORT ncclResult_t ncclRecv(void*, size_t count, ncclDataType_t, int, ncclComm_
   return run(comm, count, stream);
 }
 
-#ifdef BUSBW_TEST_RCCL
 namespace {
 const void* at(std::uintptr_t number) { return reinterpret_cast<const void*>(number); }
 }  // namespace
+
+// What they are given tells whether all of it arrives.
+EXPORT ncclResult_t ncclPutSignal(const void* local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                                  size_t offset, int signal, int context, unsigned flags, ncclComm_t comm,
+                                  ncclStream_t stream) {
+  const bool right = local == at(1) && type == ncclFloat32 && peer == 1 && window == at(4) && offset == 5 &&
+                     signal == 6 && context == 7 && flags == 8;
+  return right ? run(comm, count, stream) : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclSignal(int peer, int signal, int context, unsigned flags, ncclComm_t comm,
+                               ncclStream_t stream) {
+  return peer == 1 && signal == 2 && context == 3 && flags == 4 ? run(comm, 0, stream) : ncclInvalidArgument;
+}
+EXPORT ncclResult_t ncclWaitSignal(int count, void* descriptions, ncclComm_t comm, ncclStream_t stream) {
+  return count == 3 && descriptions == at(9) ? run(comm, 0, stream) : ncclInvalidArgument;
+}
+
+#ifdef BUSBW_TEST_RCCL
 
 EXPORT ncclResult_t ncclAllReduceWithBias(const void* send, void* recv, size_t count, ncclDataType_t type,
                                           ncclRedOp_t op, ncclComm_t comm, ncclStream_t stream, const void* bias) {

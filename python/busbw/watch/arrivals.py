@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from busbw.watch.grown import two_names
 from busbw.watch.recording import COLLECTIVES, Call, Header, Recording, Shape
 
 NEEDS_ALL = frozenset({"all_reduce", "all_gather", "reduce_scatter", "alltoall"})
@@ -167,6 +168,7 @@ class Arrivals:
         self._first_boot: int | None = None
         self._high: dict[int, int] = {}
         self.given_up = 0
+        self._names: dict[int, int] = {}
 
     @property
     def skipped(self) -> int:
@@ -188,8 +190,13 @@ class Arrivals:
             if tail.skipped != before:
                 process.last_end_ns = None
             if any(call.communicator not in process.rows for call in calls):
+                names = two_names(row for each, _ in heads for row in each.communicators())
+                if names.keys() - self._names.keys():
+                    self._names |= names
+                    for each in self._processes.values():
+                        each.rows = {}
                 process.rows = {
-                    row.place: (row.identity, row.rank, row.ranks)
+                    row.place: (self._names.get(row.identity, row.identity), row.rank, row.ranks)
                     for row in recording.communicators()
                     if 0 <= row.rank < row.ranks <= 1 << 20
                 }

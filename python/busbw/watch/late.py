@@ -30,6 +30,8 @@ _BOUND = math.log(5e5)
 """One false verdict in half a million calls, or fewer, where the noise is as it was (straggler_noise.py tries it)."""
 _WIDEST = 4
 """Classes on each side over which a straggler is spread by the noise, at most."""
+_STEADY_BOUND = math.log(1e4)
+"""Of the second test, whose sums claim less than they could: the bound is by what straggler_noise.py found (watch.md)."""
 _MARGIN = 1.0
 """Of evidence, without which the second test's word that it can name a straggler would not hold often enough."""
 _CLEAR = 3.0
@@ -198,14 +200,20 @@ class Stragglers:
     ) -> bool:
         """Whether the second test names the rank now; `hit` has the rank, its lateness, and its class if it is late."""
         rank, late_ns, class_ = hit
+
+        def usual(by_ns: float) -> float:
+            if by_ns <= limit_ns:
+                return 0.0
+            return noise.likely(rank, _class(by_ns, limit_ns), suspect.classes)
+
+        limit_ns = self._late_ns + (meeting.error_ns or 0)
+        score = steady.take(rank, None if class_ is None else late_ns, usual, noise.spread_ns)
         if class_ is None:
-            steady.take(rank, None, 1.0, noise.spread_ns)
             return False
-        score = steady.take(rank, late_ns, noise.likely(rank, class_, suspect.classes), noise.spread_ns)
         run = steady.runs[rank]
-        if len(run.late) == 1:
+        if len(run.late) + run.more == 1:
             run.first = meeting.sequence
-        if len(run.late) < _LEAST or score < _BOUND + math.log(len(meeting.arrivals)):
+        if len(run.late) + run.more < _LEAST or score < _STEADY_BOUND + math.log(len(meeting.arrivals)):
             return False
         if noise.calls < _KNOWN * len(meeting.arrivals):
             return False
@@ -241,7 +249,7 @@ class Stragglers:
         usual = max(noise.likely(rank, class_) for rank in noise.ranks for class_ in about)
         score = steady.score_of(usual, late_ns, noise.spread_ns, calls)
         is_clear = late_ns >= _CLEAR * noise.spread_ns and noise.calls >= _KNOWN * len(noise.ranks)
-        if is_clear and score >= _MARGIN + _BOUND + math.log(len(noise.ranks)):
+        if is_clear and score >= _MARGIN + _STEADY_BOUND + math.log(len(noise.ranks)):
             return True
         width = self._width(middle, noise)
         return all(

@@ -7,11 +7,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 
 from busbw.watch.containers import begun_at, is_ours
+from busbw.watch.grown import two_names
 from busbw.watch.links import Link
 from busbw.watch.makings import Making
 from busbw.watch.messages import NONE, Messages, messages_of
@@ -113,7 +114,19 @@ def snapshot(recordings: Iterable[Recording], *, with_history: bool = False) -> 
                 pulses={place: each for place, each in pulses.items() if entered.get(place) == each.entered},
             )
         )  # fmt: skip
-    return found
+    return joined(found)
+
+
+def joined(processes: list[Process]) -> list[Process]:
+    """With one identity for all ranks of a communicator that was grown."""
+    names = two_names(row for process in processes for row in (*process.communicators, *process.over))
+
+    def named(rows: tuple[Communicator, ...]) -> tuple[Communicator, ...]:
+        return tuple(replace(row, identity=names.get(row.identity, row.identity)) for row in rows)
+
+    if not names:
+        return processes
+    return [replace(each, communicators=named(each.communicators), over=named(each.over)) for each in processes]
 
 
 def _program_of(header: Header) -> tuple[str, int, int, int]:

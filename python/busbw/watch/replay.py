@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.base.errors import UserError
+from busbw.watch.grown import two_names
 from busbw.watch.recording import COLLECTIVES, OPS, TYPES, Call, Recording
 
 MAX_BYTES = 1 << 30
@@ -63,7 +64,8 @@ class _Rank:
 
 def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
     """A replay on as many ranks as were recorded, or on the first `ranks` of them."""
-    all_ranks = sorted((_read(recording) for recording in recordings), key=lambda each: each.order)
+    names = two_names(row for recording in recordings for row in recording.communicators())
+    all_ranks = sorted((_read(recording, names) for recording in recordings), key=lambda each: each.order)
     if ranks is not None and ranks > len(all_ranks):
         raise UserError(f"--ranks {ranks}: the recordings hold {len(all_ranks)} ranks; more cannot be made of them")
     chosen = all_ranks[: ranks or len(all_ranks)]
@@ -97,12 +99,12 @@ def plan(recordings: Sequence[Recording], ranks: int | None) -> Plan:
     return made
 
 
-def _read(recording: Recording) -> _Rank:
+def _read(recording: Recording, names: Mapping[int, int]) -> _Rank:
     header = recording.header()
     if header.calls > MAX_CALLS:
         raise UserError(f"{recording.path} holds {header.calls:,} calls; busbw replay takes {MAX_CALLS:,} of a rank")
     rows = {
-        row.place: (row.identity, row.rank, row.ranks)
+        row.place: (names.get(row.identity, row.identity), row.rank, row.ranks)
         for row in recording.communicators()
         if 0 <= row.rank < row.ranks <= 1 << 16
     }

@@ -2,14 +2,18 @@
 
 The first test (late.py) has classes of lateness, of which a straggler may fall into several. This one takes lateness
 itself: a call continues a run where it is as late as the run was, within what a rank's arrivals are spread by. So it
-needs fewer calls where noise is late by any amount. How often noise continues a run is measured, apart for the second
-call of a run that began after a rest, of one that did not, and for longer runs. As such runs are rare, what they show
-is added to what calls soon after late ones show: how often these are late, and how often by the same.
+needs fewer calls where noise is late by any amount. A straggler's own calls are late by chance too, and then by more:
+such a call neither ends a run nor counts for more than its excess is likely.
+
+How often noise continues a run is measured, apart for the second call of a run that began after a rest, of one that did
+not, and for longer runs. As such runs are rare, what they show is added to what calls soon after late ones show: how
+often these are late, and how often by the same.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -19,6 +23,8 @@ SOON = 4
 """So many calls after a late one tell how often noise is late again."""
 _WITHIN = 0.9
 """How often a straggler's call continues its run."""
+_MORE = 0.05
+"""And how often it is later than that, by less than what counts as late."""
 _SHARE = 0.05
 """Of the lateness itself, by which a straggler may differ besides."""
 _WEIGHT = {"rested": 30.0, "unrested": 10.0, "long": 10.0}
@@ -54,6 +60,8 @@ class Run:
     """Late calls of one rank, one after the other, by about the same."""
 
     late: list[int] = field(default_factory=list)
+    more: int = 0
+    """Calls between them that were later than these."""
     is_rested: bool = True
     score: float = 0.0
     rest: int = REST
@@ -80,10 +88,10 @@ class Steady:
     )
     runs: dict[int, Run] = field(default_factory=dict)
 
-    def take(self, rank: int, late_ns: int | None, usual: float, spread_ns: float) -> float:
+    def take(self, rank: int, late_ns: int | None, usual: Callable[[float], float], spread_ns: float) -> float:
         """One call of a rank that is not named; its score, as a logarithm. None where it was not late.
 
-        `usual` is how likely noise is late by a class of this lateness.
+        `usual` says how likely noise is late by the class of a lateness; 0 where that is none.
         """
         run = self.runs.get(rank)
         if run is None:
@@ -96,6 +104,7 @@ class Steady:
             if run.late:
                 self._tell(run, run.kind, is_done=False)
                 run.late.clear()
+                run.more = 0
             run.rest += 1
             run.score = 0.0
             if run.rest == REST:
@@ -105,7 +114,7 @@ class Steady:
         is_same = bool(run.late) and abs(late_ns - around) <= window(around, spread_ns)
         if run.late:
             self._tell(run, "same", is_done=is_same)
-        likely = chance(late_ns, usual, spread_ns)
+        likely = chance(late_ns, usual(late_ns), spread_ns)
         if is_same:
             run.score += math.log(_WITHIN / max(likely, self.often(run.kind)))
             self._tell(run, run.kind, is_done=True)
@@ -113,14 +122,32 @@ class Steady:
         else:
             if run.late:
                 self._tell(run, run.kind, is_done=False)
-            run.is_rested = run.rest >= REST
-            if run.is_rested:
-                run.since = 0
-            run.late = [late_ns]
-            run.score = math.log(_WITHIN / likely)
+            self._other(run, late_ns, around, usual, spread_ns)
         run.since += 1
         run.rest = 0
         return run.score
+
+    def _other(self, run: Run, late_ns: int, around: float, usual: Callable[[float], float], spread_ns: float) -> None:
+        """A late call that is not as late as the run was: it goes on where this one is later, else it begins here."""
+
+        def by_chance(more_ns: int, than_ns: float) -> float:
+            noise = max(chance(more_ns, usual(more_ns), spread_ns), self.often(run.kind))
+            return math.log((usual(more_ns - than_ns) or _MORE) / noise)
+
+        if run.late and late_ns > around:
+            run.score += by_chance(late_ns, around)
+            run.more += 1
+            return
+        was_more = run.late[0] if len(run.late) == 1 and not run.rest and not run.more else 0
+        if not was_more:
+            run.is_rested = run.rest >= REST
+            if run.is_rested:
+                run.since = 0
+        run.score = math.log(_WITHIN / chance(late_ns, usual(late_ns), spread_ns))
+        run.more = int(was_more > 0)
+        if was_more:
+            run.score += min(0.0, by_chance(was_more, late_ns))
+        run.late = [late_ns]
 
     def often(self, kind: str) -> float:
         """How often noise continues a run of this kind; a longer one no more seldom than a new one."""

@@ -14,9 +14,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "watch"))
 
 from communicators import UniqueId, communicator, join, shared_id
+from every_call import FLOAT32, ROWS, SUM
 
-INT8, INT32, FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = 0, 2, 6, 7, 8, 9
-SUM, PROD, MAX, MIN, AVG = range(5)
 RANKS = 2
 
 
@@ -31,55 +30,34 @@ class Job:
         if code := getattr(self.nccl, name)(*words):
             raise SystemExit(f"{name}: {code}")
 
-    def collectives(self, comm: c_void_p) -> None:
-        """In the order of test_every_call.py."""
-        send, recv, n = self.send, self.recv, c_size_t
-        self.must("ncclAllReduce", send, recv, n(11), FLOAT32, SUM, comm, None)
-        self.must("ncclAllReduce", recv, recv, n(12), FLOAT64, PROD, comm, None)
-        self.must("ncclAllGather", send, recv, n(13), INT8, comm, None)
-        self.must("ncclReduceScatter", send, recv, n(14), INT32, MAX, comm, None)
-        self.must("ncclBroadcast", send, recv, n(15), FLOAT16, 1, comm, None)
-        self.must("ncclBcast", recv, n(16), BFLOAT16, 1, comm, None)
-        self.must("ncclReduce", send, recv, n(17), FLOAT32, MIN, 1, comm, None)
-        self.must("ncclAlltoAll", send, recv, n(18), FLOAT32, comm, None)
-        self.must("ncclGather", send, recv, n(19), FLOAT32, 1, comm, None)
-        self.must("ncclScatter", send, recv, n(20), FLOAT32, 1, comm, None)
-        self.must("ncclAllReduceConfig", send, recv, n(21), FLOAT32, AVG, comm, None, None)
-        self.must("ncclAllGatherConfig", send, recv, n(22), FLOAT32, comm, None, None)
-        self.must("ncclReduceScatterConfig", send, recv, n(23), FLOAT32, SUM, comm, None, None)
-        self.must("ncclBroadcastConfig", send, recv, n(24), FLOAT32, 1, comm, None, None)
-        self.must("ncclReduceConfig", send, recv, n(25), FLOAT32, SUM, 1, comm, None, None)
-        self.must("ncclAlltoAllConfig", send, recv, n(26), FLOAT32, comm, None, None)
-        self.must("ncclGatherConfig", send, recv, n(27), FLOAT32, 1, comm, None, None)
-        self.must("ncclScatterConfig", send, recv, n(28), FLOAT32, 1, comm, None, None)
+    def calls(self, when: str, comm: c_void_p, **more: Any) -> None:
+        """The rows of this part, in their order."""
+        here = {"send": self.send, "recv": self.recv, "other": 1 - self.me, "comm": comm, **more}
+        for row in ROWS:
+            if row.when != when:
+                continue
+            words = [here[word] if isinstance(word, str) else word for word in row.words]
+            code = getattr(self.nccl, row.function)(*words)
+            if bool(code) != (when == "refused"):
+                raise SystemExit(f"{row.function}: {code}")
 
     def own_operator(self, comm: c_void_p) -> None:
         made, factor = c_int(), ctypes.c_float(0.5)
         self.must("ncclRedOpCreatePreMulSum", byref(made), byref(factor), FLOAT32, 1, comm)
-        self.must("ncclAllReduce", self.send, self.recv, c_size_t(31), FLOAT32, made, comm, None)
+        self.calls("with an operator of its own", comm, operator=made)
         self.must("ncclRedOpDestroy", made, comm)
 
     def groups(self, comm: c_void_p) -> None:
         """A pair in a group, one in a group within it, and a call that a simulated end never makes."""
-        other = 1 - self.me
         self.must("ncclGroupStart")
-        self.must("ncclSend", self.send, c_size_t(41), INT8, other, comm, None)
+        self.calls("in a group", comm)
         self.must("ncclGroupStart")
-        self.must("ncclRecv", self.recv, c_size_t(41), INT8, other, comm, None)
+        self.calls("in one within it", comm)
         self.must("ncclGroupEnd")
         self.must("ncclGroupEnd")
         self.must("ncclGroupStart")
-        self.must("ncclAllReduce", self.send, self.recv, c_size_t(42), FLOAT32, SUM, comm, None)
+        self.calls("simulated", comm)
         self.must("ncclGroupSimulateEnd", None)
-
-    def refused(self, comm: c_void_p) -> None:
-        """What host memory has not, and what no library takes."""
-        other, n = 1 - self.me, c_size_t
-        words = self.send, n(51), FLOAT32, other, None, n(0), 0, 0, 0, comm, None
-        assert self.nccl.ncclPutSignal(*words) != 0
-        assert self.nccl.ncclSignal(other, 0, 0, 0, comm, None) != 0
-        assert self.nccl.ncclWaitSignal(3, None, comm, None) != 0
-        assert self.nccl.ncclReduce(self.send, self.recv, n(52), FLOAT32, SUM, 99, comm, None) != 0
 
     def memory(self, comm: c_void_p) -> None:
         """Nothing of it is a call."""
@@ -87,7 +65,7 @@ class Job:
         self.must("ncclMemAlloc", byref(memory), c_size_t(4096))
         self.must("ncclCommWindowRegister", comm, memory, c_size_t(4096), byref(window), 0)
         self.must("ncclCommRegister", comm, memory, c_size_t(4096), byref(handle))
-        self.must("ncclAllReduce", memory, memory, c_size_t(61), FLOAT32, SUM, comm, None)
+        self.calls("in registered memory", comm, memory=memory)
         self.must("ncclCommDeregister", comm, handle)
         self.must("ncclCommWindowDeregister", comm, window)
         self.must("ncclMemFree", memory)
@@ -134,12 +112,12 @@ class Job:
 
     def run(self) -> None:
         first = communicator(self.nccl, RANKS, self.me, self.folder / "first")
-        self.collectives(first)
+        self.calls("plain", first)
         self.own_operator(first)
         self.groups(first)
         self.memory(first)
         self.communicators(first)
-        self.refused(first)
+        self.calls("refused", first)
         code, _ = join(self.nccl, RANKS, 99, UniqueId())
         assert code != 0
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from every_call import ROWS
 
 from busbw.watch.recording import Communicator, Recording, find
 
@@ -17,37 +18,10 @@ BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
 JOB = Path(__file__).with_name("every_call_job.py")
 RECORDER, NCCL = BUILD / "lib" / "libbusbw_record.so", BUILD / "lib" / "libbusbw_cpu.so"
 
+KEPT = ROOT / "library" / "tests" / "gpu" / "nccl_calls.txt"
+
 pytestmark = pytest.mark.skipif(not (RECORDER.exists() and NCCL.exists()), reason="not built; see BUSBW_BUILD")
 
-COLLECTIVES = [
-    "all_reduce of 11 float32, sum",
-    "all_reduce of 12 float64, prod, in place",
-    "all_gather of 13 int8",
-    "reduce_scatter of 14 int32, max",
-    "broadcast of 15 float16, root 1",
-    "broadcast of 16 bfloat16, root 1",
-    "reduce of 17 float32, min, root 1",
-    "alltoall of 18 float32",
-    "gather of 19 float32, root 1",
-    "scatter of 20 float32, root 1",
-    "all_reduce of 21 float32, avg, configured",
-    "all_gather of 22 float32, configured",
-    "reduce_scatter of 23 float32, sum, configured",
-    "broadcast of 24 float32, root 1, configured",
-    "reduce of 25 float32, sum, root 1, configured",
-    "alltoall of 26 float32, configured",
-    "gather of 27 float32, root 1, configured",
-    "scatter of 28 float32, root 1, configured",
-    "all_reduce of 31 float32, an operator of the program",
-    "send of 41 int8, peer {other}, group",
-    "recv of 41 int8, peer {other}, group",
-    "all_reduce of 42 float32, sum, group, failed",
-    "all_reduce of 61 float32, sum, in place",
-    "put_signal of 51 float32, peer {other}, failed",
-    "signal of 0 int8, peer {other}, failed",
-    "wait_signal of 3 int8, failed",
-    "reduce of 52 float32, sum, root 99, failed",
-]
 MADE = {
     "first": "rank {me} of 2 by init, alive",
     "71": "rank {me} of 2 by init, destroyed",
@@ -105,11 +79,16 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Record
         one.close()
 
 
+def test_each_function_that_is_kept_is_called_here() -> None:
+    kept = {line.split()[0] for line in KEPT.read_text().splitlines() if line and not line.startswith("#")}
+    assert {row.function for row in ROWS} == kept
+
+
 @pytest.mark.parametrize("me", [0, 1])
 def test_each_call_stands_there_once_as_it_was_called_and_nothing_else_does(
     recordings: list[Recording], me: int
 ) -> None:
-    assert lines(recordings[me], 0) == [line.format(other=1 - me) for line in COLLECTIVES]
+    assert lines(recordings[me], 0) == [row.line.format(other=1 - me) for row in ROWS]
 
 
 @pytest.mark.parametrize("me", [0, 1])
@@ -120,12 +99,12 @@ def test_each_way_to_make_and_to_end_a_communicator_is_known(recordings: list[Re
 
 
 def test_ranks_of_a_communicator_know_it_by_one_identity(recordings: list[Recording]) -> None:
-    """And what was made from another one names it. A rank that joins one that grows knows neither, and counts apart."""
+    """And what was made from another one names it; a rank that joins one that grows knows no parent."""
     zero, one = ({name(each, row): row for row in each.communicators()} for each in recordings)
-    shared = set(zero) - ONLY_RANK_0 - {"74", "76"}
+    shared = set(zero) - ONLY_RANK_0 - {"74"}
     assert {which for which in shared if zero[which].identity == one[which].identity} == shared
     assert (one["76"].parent, one["72"].parent) == (0, zero["first"].identity)
-    assert len({row.identity for row in (*zero.values(), one["74"], one["76"])}) == len(zero) + 2
+    assert len({row.identity for row in (*zero.values(), one["74"])}) == len(zero) + 1
     parents = {which: zero[which].parent for which in ("72", "77", "75", "76")}
     first = zero["first"].identity
     assert parents == {"72": first, "77": first, "75": first, "76": zero["75"].identity}
