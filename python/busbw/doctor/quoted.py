@@ -13,7 +13,7 @@ _LINES = (
     # C and C++: cases of a switch, members of an enumeration, comments, statements.
     r"^\s*(?:case [\w:]{1,80} *:|default *:) *return\b",
     r"^\s*\w{3,80} *= *(?:0x[\da-f]{1,8}|\d{1,9}), *(?:/[/*].*)?$",
-    r"^\s{1,40}\* (?:[@A-Za-z(:]).{0,200}$|^\s*(?:/\*|//) ",
+    r"^\s{1,40}\* @[a-z]|^\s*(?:/\*|//) ",
     r"^\s*(?:WARN|INFO|ERROR|LOG\w*|ABORT|f?printf|snprintf|throw|return|if|NCCLCHECK\w*|CUDACHECK\w*|TORCH_CHECK\w*"
     r"|EXPECT_\w+|ASSERT_\w+)\b ?[(\"].{0,400}[;{]\s*$",
     # Python's statements, where no traceback shows them.
@@ -59,8 +59,11 @@ _LINES = (
     r"^\| (?:Violation conditions|Validation failure action|Action on violation) +\|",
     # Conditions of a node that do not hold.
     r"^\s*(?!\w*(?:Ready|Initialized|Scheduled|Available)\b)[A-Z]\w{3,60} {2,}False {2,}\w",
-    # What a program writes for its own developers.
-    r"^\W{0,3}(?:\([^)]{1,60}\) )?(?:\[?\d[\d:., TZ/+-]{5,34}\]?[\s|-]{1,4})?\[?(?-i:DEBUG|VERBOSE)\]?[\s:|-]",
+    # What a program says for its own developers of parts that it can do without; at that level it also hands on what
+    # others say, and that counts.
+    r"^\W{0,3}(?:\([^)]{1,60}\) )?(?:\[?\d[\d:., TZ/+-]{5,34}\]?[\s|-]{1,4})?\[?(?-i:DEBUG|VERBOSE)\]?[\s:|-]"
+    r"(?=.{0,200}\b(?:when checking|is not installed|not available because|falling back"
+    r"|fall back|skipping|optional)\b)",
     r"\b(?:NoExecute|NoSchedule)(?: op=|:|$)|\{\{ ?[$.]\w",
     # What a manual defines, and what it is asked.
     r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
@@ -122,7 +125,7 @@ _LOG = re.compile(
 
 
 class Section:
-    """Whether lines belong to a program's help, to a manual of errors, or to rules of alerts."""
+    """Whether lines belong to a comment of C, to a program's help, to a manual of errors, or to rules of alerts."""
 
     def __init__(self) -> None:
         self._kind = ""
@@ -142,6 +145,8 @@ class Section:
         if first == "#" or " Release " in line or line.rstrip().endswith(("ssues", "roblems", "ugs")):
             if _MANUAL.match(line):
                 self._kind = "manual"
+        elif first == "/" and line.lstrip().startswith("/*"):
+            self._kind = "" if "*/" in line else "comment"
         elif first == "-" and _ALERT.match(line):
             self._kind = "alert"
         elif _HELP.match(line):
@@ -151,6 +156,8 @@ class Section:
         return self._kind != ""
 
     def _closes(self, line: str) -> bool:
+        if self._kind == "comment":
+            return not line.lstrip().startswith("*")
         if self._kind == "manual":
             bare = line.lstrip(" -*>`'\"")
             return _LOG.match(line) is not None or (line.startswith("# ") and not bare.startswith("#"))
