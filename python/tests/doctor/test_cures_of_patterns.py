@@ -38,7 +38,7 @@ def loud(text: str, folder: Path) -> list[Finding]:
         "[1760170000.118401] [n1:4410 :0]     tl_nccl_team.c:118 ",
         "[1760170000.404429] [n1:4410 :0]     tl_nccl_team.c:429 ",
         "E1128 10:00:00.119223    4100 preemption_sync_manager.cc:168] ",
-        "run it again with `--num_processes=1`, which must be",
+        "run it again with `--num_processes=1` (None)",
         "I0401 10:00:00.2       1 factory.go:107] ",
     ],
 )
