@@ -130,3 +130,26 @@ SM = "Oct 11 10:00:20 118331 [7F2C1A44] 0x01 -> {}\n"
 def test_a_subnet_manager_is_told_by_what_failed_it(said: str, cure: str, tmp_path: Path) -> None:
     (found,) = loud(SM.format(said), tmp_path)
     assert found.name == "subnet-manager" and cure in found.fix
+
+
+DONE = COMM.replace("START", "COMPLETE")
+
+
+def test_a_tool_that_finds_no_rdma_device_is_no_health(tmp_path: Path) -> None:
+    job = "".join(COMM.format(rank) for rank in range(2)) + "".join(DONE.format(rank) for rank in range(2))
+    (found,) = loud("$ ibv_devinfo\nNo IB devices found\n" + job, tmp_path)
+    assert found.name == "ib-devices-missing" and found.severity is Severity.WARNING
+    assert loud(job, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("TopologyAffinityError\nMessage:  Pod was rejected: Resources cannot be allocated with Topology", "NUMA"),
+        ("OutOfnvidia.com/gpu", "Allocatable"),
+        ("NodeShutdown", "elsewhere"),
+    ],
+)
+def test_a_kubelet_that_refuses_a_pod_says_why(reason: str, cure: str, tmp_path: Path) -> None:
+    (found,) = loud(f"Status:   Failed\nReason:   {reason}\n", tmp_path)
+    assert found.name == "kubernetes-event" and cure in found.fix
