@@ -151,5 +151,5 @@ def test_a_tool_that_finds_no_rdma_device_is_no_health(tmp_path: Path) -> None:
     ],
 )
 def test_a_kubelet_that_refuses_a_pod_says_why(reason: str, cure: str, tmp_path: Path) -> None:
-    (found,) = loud(f"Status:   Failed\nReason:   {reason}\n", tmp_path)
+    found = loud(f"Status:   Failed\nReason:   {reason}\n", tmp_path)[0]
     assert found.name == "kubernetes-event" and cure in found.fix
