@@ -145,7 +145,7 @@ def test_a_tool_that_finds_no_rdma_device_is_no_health(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reason", "cure"),
     [
-        ("TopologyAffinityError\nMessage:  Pod was rejected: Resources cannot be allocated with Topology", "NUMA"),
+        ("TopologyAffinityError\nMessage:  Pod was rejected: Resources cannot be allocated with Topology", "topologyManagerPolicy"),
         ("OutOfnvidia.com/gpu", "Allocatable"),
         ("NodeShutdown", "elsewhere"),
     ],
