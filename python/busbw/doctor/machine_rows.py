@@ -140,6 +140,18 @@ SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|moonc
  read that worker's own log first; the same cluster list (TF_CONFIG, coordinator_address) on all, each worker started,
  its port open
 """,
+    "kubernetes-event": r"""
+Topology\w*Error|Topology locality ; the kubelet's topology manager finds no processors, memory and devices on one NUMA
+ node (or on as many as its policy allows) for the pod ;
+ ask for whole nodes (all GPUs and their processors), let the node use topologyManagerPolicy best-effort or
+ prefer-closest-numa-nodes, or free what other pods hold there
+OutOf(?P<what>[\w./-]+) ; the kubelet has less {what} left than the scheduler counted on ;
+ kubectl describe node (Allocatable, Allocated); static pods and a restarted device plugin change it; delete the pod, so
+ that it is placed again, and cordon the node where it repeats
+NodeAffinity|NodeShutdown|NodePorts|PodOSNotSupported|Pod was rejected ; the kubelet of that node refuses the pod ;
+ kubectl describe pod (Reason, Message) and node: labels that changed, a node that shuts down, a port that is taken;
+ correct that, or let it be placed elsewhere
+""",
     "tcpx-error": r"""
 no ctrl interface|SOCKET_IFNAME|interfaces? (?:not|that)|[Nn]o (?:network )?interface ; the plugin of Google's machines
  finds no network interface of the names that it was given ;

@@ -290,9 +290,13 @@ _LACKING = frozenset({"ib-devices-missing"})
 """What a job does without, though it is broken."""
 
 
+_ASKED = re.compile(r"No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE", re.IGNORECASE)
+"""What tools answer to somebody who looks for RDMA devices, and so expects them."""
+
+
 def _warns(found: Found) -> bool:
-    """Whether NCCL itself calls it a warning."""
-    return any("NCCL WARN" in text for _, hit in found for _, text in hit.lines)
+    """Whether NCCL itself calls it a warning, or a tool that was asked finds none."""
+    return any("NCCL WARN" in text or _ASKED.search(text) for _, hit in found for _, text in hit.lines)
 
 
 def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:

@@ -32,10 +32,13 @@ def loud(text: str, folder: Path) -> list[Finding]:
     "around",
     [
         "[default0]:[rank0]: ",
+        "[default0]:n0:4002:4102 [2] NCCL INFO Setting affinity for GPU 2 to ffffffff,00000000,ffffffff",
+        "[default0]:n0:4007:4107 [7] sharp_plugin.c:320 NCCL WARN NET/IB : SHARP coll init error",
+        "[n1:401:0] (401) ",
         "[1760170000.118401] [n1:4410 :0]     tl_nccl_team.c:118 ",
         "[1760170000.404429] [n1:4410 :0]     tl_nccl_team.c:429 ",
         "E1128 10:00:00.119223    4100 preemption_sync_manager.cc:168] ",
-        "run it again with `--num_processes=1`",
+        "run it again with `--num_processes=1` (None)",
         "I0401 10:00:00.2       1 factory.go:107] ",
     ],
 )
@@ -81,7 +84,7 @@ def test_what_nccl_warned_of_stands_before_an_init_that_ended_by_it(tmp_path: Pa
 def test_a_check_that_an_exception_reports_is_no_crash(tmp_path: Path) -> None:
     said = "Check failed: (ok) is false: beta base address must be 16-byte aligned\n"
     (found,) = loud(f"[rank3]: RuntimeError: {said}", tmp_path)
-    assert found.name == "python-exception" and "beta base address so that it is 16-byte aligned" in found.fix
+    assert found.name == "python-exception" and "set beta base address so that it is 16-byte aligned" in found.fix
     assert own_advice(said) == ""
     assert loud(f"F1011 10:01:20.931882 5901 a.cc:1] {said}", tmp_path)[0].name == "process-crashed"
 
@@ -127,3 +130,26 @@ SM = "Oct 11 10:00:20 118331 [7F2C1A44] 0x01 -> {}\n"
 def test_a_subnet_manager_is_told_by_what_failed_it(said: str, cure: str, tmp_path: Path) -> None:
     (found,) = loud(SM.format(said), tmp_path)
     assert found.name == "subnet-manager" and cure in found.fix
+
+
+DONE = COMM.replace("START", "COMPLETE")
+
+
+def test_a_tool_that_finds_no_rdma_device_is_no_health(tmp_path: Path) -> None:
+    job = "".join(COMM.format(rank) for rank in range(2)) + "".join(DONE.format(rank) for rank in range(2))
+    (found,) = loud("$ ibv_devinfo\nNo IB devices found\n" + job, tmp_path)
+    assert found.name == "ib-devices-missing" and found.severity is Severity.WARNING
+    assert loud(job, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("TopologyAffinityError\nMessage:  Pod was rejected: Resources cannot be allocated with Topology", "topologyManagerPolicy"),
+        ("OutOfnvidia.com/gpu", "Allocatable"),
+        ("NodeShutdown", "elsewhere"),
+    ],
+)
+def test_a_kubelet_that_refuses_a_pod_says_why(reason: str, cure: str, tmp_path: Path) -> None:
+    found = loud(f"Status:   Failed\nReason:   {reason}\n", tmp_path)[0]
+    assert found.name == "kubernetes-event" and cure in found.fix

@@ -7,6 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="Kubernetes reports: {what}",
     patterns=(
+        r"\bReason: +(?:TopologyAffinityError|OutOf[\w./-]+|NodeAffinity|NodeShutdown|NodePorts|PodOSNotSupported)\b",
+        r"Pod was rejected: ",
         r"Warning +(?P<what>(?:Failed|BackOff|NodeNot|Evict|Network|Insufficient|Invalid)\w* .{5,140})",
         r"\bWarning {1,9}(?-i:(?P<what>(?:[A-Z]+[a-z]+){2,6})) {1,9}\S.{4,140}",
         r"\breason: (?-i:(?P<what>(?:Failed|BackOff|Evict|Unhealthy|NodeNot|Network|OOM|Invalid|Insufficient)\w*))",
