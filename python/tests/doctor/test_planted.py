@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from busbw.doctor.finding import Severity
 from busbw.doctor.inputs import Inputs, read_inputs
 
 from .corpus import healthy
+from .corpus.load import Case, cases
 
 LOGS = dict(healthy.logs())
 
@@ -125,3 +127,14 @@ def test_a_checker_that_failed_itself_accuses_no_node(tmp_path: Path) -> None:
     path.write_text('Unable to complete diagnostic for group 1. Return: (-3): "DCGM internal error".\n')
     [found] = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
     assert "drain" not in found.fix and "nv-hostengine" in found.fix
+
+
+FAULTS = [case for case in cases() if len(case.text) < 4000 and hashlib.sha256(case.name.encode()).digest()[0] < 3]
+
+
+@pytest.mark.parametrize("before", ["  * ", "DEBUG ", "[DEBUG] "])
+@pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.name)
+def test_bullets_and_levels_before_each_line_quote_no_fault_away(case: Case, before: str, tmp_path: Path) -> None:
+    plain = names(case.text, tmp_path)
+    assert plain and plain[0] in case.expected
+    assert names("\n".join(before + line for line in case.text.splitlines()), tmp_path)
