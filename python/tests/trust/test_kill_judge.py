@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -60,7 +61,8 @@ class Trial:
 
     def end(self) -> None:
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # mpiexec collects its ranks meanwhile
+                os.kill(pid, signal.SIGKILL)
         self.top.wait()
 
 
