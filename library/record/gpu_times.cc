@@ -19,10 +19,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <memory>
-#include <new>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // Where the GPU is, for who asks while the program calls nothing (heart.h): events without times around some
-// collectives, which a later look finds passed or not. At most one pair in a quarter of a millisecond after a pause, and
-// one in a millisecond among calls that follow each other.
+// collectives, which a later look finds passed or not. At most one pair in a quarter of a millisecond after a pause,
+// and one in a millisecond among calls that follow each other.
 #pragma once
 
 #include <algorithm>

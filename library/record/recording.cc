@@ -390,21 +390,4 @@ Recording* recording() {
   return of_this_process.load(std::memory_order_acquire);
 }
 
-std::uint16_t packed_duration(std::uint64_t ticks) {
-  std::uint32_t exponent = 0;
-  while (ticks >= 2048 && exponent < 31) {
-    ticks = (ticks + 1) / 2;
-    ++exponent;
-  }
-  if (ticks > 2047) ticks = 2047;
-  return std::uint16_t(exponent << 11 | ticks);
-}
-
-std::uint16_t folded(const void* handle) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(handle);
-  // Small numbers are names of their own (the legacy and the per-thread stream).
-  if (bits < 0x10000) return std::uint16_t(bits);
-  return std::uint16_t((bits * 0x9e3779b97f4a7c15ull) >> 48);
-}
-
 }  // namespace busbw::record

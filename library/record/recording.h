@@ -1,6 +1,7 @@
 // The recording of this process: a file that other processes read while it is written, and that outlives us.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -129,8 +130,21 @@ class Recording {
 Recording* recording();
 
 // 11 bits of value and 5 of exponent: up to 2^42 ticks within one in 1,024.
-std::uint16_t packed_duration(std::uint64_t ticks);
+inline std::uint16_t packed_duration(std::uint64_t ticks) {
+  std::uint32_t exponent = 0;
+  while (ticks >= 2048 && exponent < 31) {
+    ticks = (ticks + 1) / 2;
+    ++exponent;
+  }
+  if (ticks > 2047) ticks = 2047;
+  return std::uint16_t(exponent << 11 | ticks);
+}
 // Equal handles give equal numbers; of unlike ones, one pair in 65,536 does too.
-std::uint16_t folded(const void* handle);
+inline std::uint16_t folded(const void* handle) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(handle);
+  // Small numbers are names of their own (the legacy and the per-thread stream).
+  if (bits < 0x10000) return std::uint16_t(bits);
+  return std::uint16_t((bits * 0x9e3779b97f4a7c15ull) >> 48);
+}
 
 }  // namespace busbw::record

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -75,24 +74,12 @@ TEST_F(CutOff, ThreadsThatCallMeanwhileGoOnToo) {
   const auto work = [&] {
     make(1 << 16);
     std::vector<std::thread> all;
-    for (int each = 0; each < 4; ++each)
-      all.emplace_back([this] { call(*recording, recording->add(), 1 << 15); });
+    for (int each = 0; each < 4; ++each) all.emplace_back([this] { call(*recording, recording->add(), 1 << 15); });
     for (int turn = 0; turn < 20; ++turn)
       if (::truncate(recording->path().c_str(), 0) != 0) ::_exit(2);
     for (std::thread& one : all) one.join();
     call(*recording, row, 1);
     end(was_cut_off());
-  };
-  EXPECT_EXIT(work(), ::testing::ExitedWithCode(0), "");
-}
-
-TEST_F(CutOff, ErrnoIsTheProgramsOwn) {
-  const auto work = [&] {
-    make();
-    if (::truncate(recording->path().c_str(), 0) != 0) ::_exit(2);
-    errno = EDOM;
-    const Ticket ticket = recording->begin(row, {Kind::all_reduce, 1, 7, 0});
-    end(errno == EDOM && ticket.call && was_cut_off());
   };
   EXPECT_EXIT(work(), ::testing::ExitedWithCode(0), "");
 }

@@ -1,6 +1,6 @@
 // A CUDA driver for tests of the recorder, without a GPU: streams run work of a given length one after the other on a
-// clock of their own, events hold stamps of that clock, graphs hold lengths of work. With FAKE_CUDA_COSTS=A,B,C,D noting
-// an event takes A ns of a processor, asking for one B, asking for a capture C, and every other question D.
+// clock of their own, events hold stamps of that clock, graphs hold lengths of work. With FAKE_CUDA_COSTS=A,B,C,D
+// noting an event takes A ns of a processor, asking for one B, asking for a capture C, and every other question D.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

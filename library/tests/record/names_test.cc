@@ -114,9 +114,8 @@ void use_windows() {
   auto* stream = reinterpret_cast<ncclStream_t>(0x5000);
   must(reinterpret_cast<ncclCommInitRank_t*>(find("ncclCommInitRank"))(&comm, 2, {}, 0) == 0, 2);
   const auto put = [&](const char* name, std::size_t count, int peer) {
-    return reinterpret_cast<ncclPutSignal_t*>(find(name))(at(1), count, ncclFloat32, peer,
-                                                          reinterpret_cast<ncclWindow_t>(at(4)), 5, 6, 7, 8, comm,
-                                                          stream);
+    return reinterpret_cast<ncclPutSignal_t*>(find(name))(
+        at(1), count, ncclFloat32, peer, reinterpret_cast<ncclWindow_t>(at(4)), 5, 6, 7, 8, comm, stream);
   };
   must(put("ncclPutSignal", 100, 1) == 0, 3);
   must(reinterpret_cast<ncclSignal_t*>(find("ncclSignal"))(1, 2, 3, 4, comm, stream) == 0, 4);

@@ -1,6 +1,6 @@
 // An NCCL for tests of the recorder, whose calls run on the fake GPU: one nanosecond an element times a thousand. With
-// BUSBW_TEST_RCCL it has the names that RCCL adds, and checks what arrives by them. With FAKE_NCCL_COSTS=A,B a call takes
-// A ns of a processor, in which it looks at B bytes of its memory, so that the caches hold them.
+// BUSBW_TEST_RCCL it has the names that RCCL adds, and checks what arrives by them. With FAKE_NCCL_COSTS=A,B a call
+// takes A ns of a processor, in which it looks at B bytes of its memory, so that the caches hold them.
 #include <cstdint>
 #include <cstring>
 #include <vector>

@@ -31,7 +31,7 @@ _BOUND = math.log(5e5)
 _WIDEST = 4
 """Classes on each side over which a straggler is spread by the noise, at most."""
 _STEADY_BOUND = math.log(1e4)
-"""Of the second test, whose sums claim less than they could: the bound is by what straggler_noise.py found (watch.md)."""
+"""Of the second test, whose sums claim less than they could: by what straggler_noise.py found (watch.md)."""
 _MARGIN = 1.0
 """Of evidence, without which the second test's word that it can name a straggler would not hold often enough."""
 _CLEAR = 3.0
