@@ -86,6 +86,11 @@ class Runs:
         self.mark = ""
         self.nameless = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has become one of a run so far."""
+        return not self._runs
+
     def told(self, collective: Collective | None) -> None:
         """What a document says elsewhere that was measured, where nothing nearer does."""
         self._told = self._told or collective

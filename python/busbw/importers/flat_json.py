@@ -54,6 +54,8 @@ def parse(text: str, sink: Sink) -> None:
     unread = 0
     for line, value in json_values(text):
         for raw in rows_in(value):
+            if runs is not None and runs.nameless >= MAX_UNREAD and runs.is_empty:
+                break  # it is told, with what to do about it
             if runs is None:
                 runs = Runs(sink, list(raw))
                 runs.told(_collective_in(value))
