@@ -140,13 +140,13 @@ def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
     import tempfile
 
     replaceable = is_replaceable(path)
+    if replaceable:
+        path = path.resolve()  # a link stays one
     folder = path.parent if replaceable else None
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:60]}.", suffix=".partial", dir=folder)
     part = type(path)(name)
     try:
-        mask = os.umask(0)
-        os.umask(mask)
-        os.fchmod(descriptor, mode & ~mask if replaceable else 0o600)
+        os.fchmod(descriptor, _mode_of(path, mode) if replaceable else 0o600)
         os.close(descriptor)
         yield part
         if replaceable:
@@ -158,14 +158,44 @@ def whole(path: Path, mode: int = 0o666) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def _mode_of(path: Path, mode: int) -> int:
+    """The mode of a file that replaces this one: the one it had, where nobody asks for less."""
+    mask = os.umask(0)
+    os.umask(mask)
+    with suppress(FileNotFoundError):
+        return stat.S_IMODE(path.stat().st_mode) & 0o777 & mode
+    return mode & ~mask
+
+
 def is_replaceable(path: Path) -> bool:
-    """Whether a file may take this name: nothing has it yet, or a regular file that is no open descriptor's name."""
+    """Whether a file may take this name: nothing has it yet, or a regular file that is no open descriptor's name.
+
+    In a folder where no file can be made, one that is there can only be written into.
+    """
     if path.parent.resolve().parts[:2] in {("/", "dev"), ("/", "proc")} and path.is_symlink():
         return False
     try:
-        return stat.S_ISREG(path.stat().st_mode)
+        is_file = stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+    return is_file and os.access(path.resolve().parent, os.W_OK)
+
+
+def write_whole(path: str | Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """A file that a user asked for, whole or not at all; what lay there stays until all of the new one is written.
+
+    What goes wrong becomes a sentence; a file that was read is refused.
+    """
+    from pathlib import Path
+
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    target = Path(path)
+    with writing(target):
+        if is_replaceable(target):
+            with whole(target, mode) as part:
+                part.write_bytes(data)
+        else:
+            target.write_bytes(data)
 
 
 def replace_text(path: Path, text: str) -> None:

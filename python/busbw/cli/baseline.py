@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from busbw.base.files import writing
+from busbw.base.files import write_whole
 from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
 
@@ -30,7 +30,6 @@ def run(args: Args) -> int:
     if args.output is None:
         print(text, end="")
         return 0
-    with writing(args.output):
-        args.output.write_text(text, encoding="utf-8")
+    write_whole(args.output, text)
     print(f"{len(entries)} thresholds from {len(records)} runs in {args.output}", file=sys.stderr)
     return 0

@@ -81,11 +81,10 @@ def _run(args: Args) -> int:
         with read_or_not():
             print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
     if args.page:
-        from busbw.base.files import writing
+        from busbw.base.files import write_whole
         from busbw.doctor.page import page
 
-        with writing(args.page):
-            args.page.write_text(page(facts, findings, said, proofs), encoding="utf-8")
+        write_whole(args.page, page(facts, findings, said, proofs))
     return said.outcome.value
 
 

@@ -208,12 +208,11 @@ def _watch(args: Args, crew: Crew | None) -> int:
 
 
 def _write_page(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> None:
-    from busbw.base.files import writing
+    from busbw.base.files import write_whole
     from busbw.fleet.page import page
 
     if args.page:
-        with writing(args.page):
-            args.page.write_text(page(fabric, known, verdicts, options), encoding="utf-8")
+        write_whole(args.page, page(fabric, known, verdicts, options))
 
 
 def _with_levels(before: Before, results: Results, options: Options, verdicts: list[Verdict]) -> list[Verdict]:
@@ -225,14 +224,13 @@ def _with_levels(before: Before, results: Results, options: Options, verdicts: l
 
 
 def _tell(args: Args, fabric: Fabric, options: Options, known: Knowledge, verdicts: list[Verdict]) -> int:
-    from busbw.base.files import writing
+    from busbw.base.files import write_whole
     from busbw.base.prometheus import write_exposition
     from busbw.fleet import show
 
     excluded = show.nodes_to_exclude(fabric, verdicts)
     if args.junit:
-        with writing(args.junit):
-            args.junit.write_bytes(show.junit(fabric, verdicts))
+        write_whole(args.junit, show.junit(fabric, verdicts))
     _write_page(args, fabric, options, known, verdicts)
     if args.prometheus:
         write_exposition(Path(args.prometheus), show.metrics(fabric, known, verdicts))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from busbw.base.errors import exiting_with
-from busbw.base.files import writing
+from busbw.base.files import write_whole
 from busbw.base.quantities import within
 from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve
@@ -53,8 +53,7 @@ def _run(args: Args) -> int:
         )
     ]  # fmt: skip
     if args.junit:
-        with writing(args.junit):
-            args.junit.write_bytes(junit(args.run, checks))
+        write_whole(args.junit, junit(args.run, checks))
     if args.json:
         rows = [{"case": each.name, "result": each.result.value, "detail": each.detail} for each in checks]
         print(json.dumps(rows, indent=1))

@@ -144,7 +144,7 @@ def _page(
     """A page with a curve for each series over time, its changes as sentences."""
     from statistics import median
 
-    from busbw.base.files import writing
+    from busbw.base.files import write_whole
     from busbw.report.html import Page, page
     from busbw.report.picture import LIGHT, Line, Mark, Plot, View
     from busbw.runs.export import nanoseconds
@@ -180,8 +180,7 @@ def _page(
     )
     said = said or ["no change was found"]
     content = page(Page("Kept runs over time", tuple(said), tuple(views), (), (), measured, (command,)))
-    with writing(path):
-        path.write_text(content, encoding="utf-8")
+    write_whole(path, content)
 
 
 def _line(each: Series) -> str:

@@ -152,7 +152,7 @@ def _rows(plan: Plan, number: int, sizes: Found) -> list[dict[str, object]]:
 
 def _plot(path: Path, plan: Plan, found: list[Found]) -> None:
     """Efficiency, exposed time and slowdowns over size, as any report draws."""
-    from busbw.base.files import writing
+    from busbw.base.files import write_whole
     from busbw.report.html import Page, page
     from busbw.report.picture import LIGHT, Line, Mark, Plot, View
     from busbw.report.plots import picture
@@ -179,5 +179,4 @@ def _plot(path: Path, plan: Plan, found: list[Found]) -> None:
                             (f"busbw overlap -- {' '.join(plan.words)}",))).encode()  # fmt: skip
     else:
         content = picture([view], title, path.suffix[1:])
-    with writing(path):
-        path.write_bytes(content)
+    write_whole(path, content)

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 from busbw.base.errors import UserError
+from busbw.base.files import whole
 from busbw.base.programs import with_this_package
 from busbw.base.text import columns
 from busbw.base.words import Args
@@ -96,7 +97,8 @@ def run(args: Args) -> int:
 
 def _write(file: Path, times: dict[str, Any]) -> None:
     try:
-        file.write_text(json.dumps(times, indent=1) + "\n")
+        with whole(file) as part:
+            part.write_text(json.dumps(times, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"--times {file}: {error.strerror}") from error
 

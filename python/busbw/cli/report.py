@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from busbw.base.errors import UsageError, UserError
-from busbw.base.files import writing
+from busbw.base.files import write_whole
 from busbw.base.words import Args
 from busbw.cli.sources import SOURCES_HELP, resolve_sides
 
@@ -58,8 +58,7 @@ def run(args: Args) -> int:
             sys.stdout.flush()
             sys.stdout.buffer.write(content)
         return 0
-    with writing(args.output):
-        args.output.write_bytes(content)
+    write_whole(args.output, content)
     print(f"wrote {args.output}", file=sys.stderr)
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from busbw.base.errors import UserError, exiting_with
-from busbw.base.files import writing
+from busbw.base.files import write_whole
 from busbw.base.words import Args
 
 if TYPE_CHECKING:
@@ -221,6 +221,5 @@ def _is_graph(name: str) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    with writing(path):
-        path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     print(f"busbw: {path} is written", file=sys.stderr)

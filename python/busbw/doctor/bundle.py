@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
-from busbw.base.files import bytes_on_disk, open_to_read, writing
+from busbw.base.files import bytes_on_disk, open_to_read, write_whole
 from busbw.base.secrets import hide, hide_random
 from busbw.doctor.codec import decode, encode
 from busbw.doctor.findings.p2p_matrix import is_part
@@ -40,8 +40,10 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
         raise UserError(f"the snapshot has {len(text) >> 20} MiB, more than a bundle may hold; give shorter logs")
     member = tarfile.TarInfo(MEMBER)
     member.size = len(text)
-    with writing(path), path.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         archive.addfile(member, io.BytesIO(text))
+    write_whole(path, packed.getvalue())
 
 
 def read_bundle(path: Path) -> Snapshot:

@@ -61,6 +61,8 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     scanning = Scanning(file.path, tuple(SIGNATURES.values()))
     sieve = Sieve(scanning)
     packed = file.text is None and is_packed(file.path)
+    if packed:
+        sieve.weary.is_packed(size_of(file))
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
         log = read_numbered(
             sieve.passed(_restored(file) or numbered(lines_in(stream, sieve.weary.read), sieve.weary)), file.path

@@ -15,6 +15,8 @@ ALLOWED = 1_000_000
 """Work on lines that are new by more than their digits, about a microsecond each."""
 ALLOWED_PER_MIB = 150_000
 """More for each MiB beyond FREE_BYTES."""
+FREE_UNPACKED, TIMES_UNPACKED = 48 * MIB, 12
+"""Of a packed log that is itself no larger than FREE_BYTES: so much, and so many times its size."""
 FOR_WORDS = 350_000
 """Work on lines with words of a fault, once all else is spent."""
 TAIL = 2_000
@@ -34,6 +36,7 @@ class Weary:
     def __init__(self) -> None:
         self._left = ALLOWED
         self._free = FREE_BYTES
+        self._most: int | None = None
         self.first = self.last = self.passed = 0
 
     @property
@@ -49,10 +52,19 @@ class Weary:
 
     def read(self, size: int) -> None:
         """So many bytes more of the log were read."""
+        if self._most is not None:
+            self._most -= size
+            if self._most < 0:
+                self._left = -FOR_WORDS
+                return
         self._free -= size
         if self._free < 0:
             self._left += -self._free * ALLOWED_PER_MIB // MIB
             self._free = 0
+
+    def is_packed(self, size: int) -> None:
+        """The log unpacks while it is read, from so many bytes on disk."""
+        self._most = most_unpacked(size)
 
     def few(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         """Of the rest of a log the lines with words of a fault, up to a sum of work, and the last ones."""
@@ -81,6 +93,11 @@ class Weary:
             f"{self.passed} of the lines {self.first} to {self.last}: too many lines above them differ from each "
             "other; cut out the part around a fault to have all of it read"
         )
+
+
+def most_unpacked(size: int) -> int | None:
+    """What of a packed log is looked at in full; None: all. A small one can hold a thousand times its size."""
+    return FREE_UNPACKED + TIMES_UNPACKED * size if size < FREE_BYTES else None
 
 
 def _tells(raw: bytes) -> bool:

@@ -12,7 +12,7 @@ from busbw.base.errors import UserError
 from busbw.expect import machines
 from busbw.expect.expectation import Place, place_of
 from busbw.expect.fabric import Fabric, of_machine, pcie_of_sm
-from busbw.expect.reasons import ASK, ROUNDED, contradicts, derived_GBps, reason_of
+from busbw.expect.reasons import ASK, ROUNDED, Peers, contradicts, derived_GBps, reason_of
 from busbw.machine.topology.model import Machine
 from busbw.machine.topology.names import most_links, product
 from busbw.machine.topology.rates import NVLINK_GBPS, nccl_nvlink_GBps, nvlink_generation
@@ -149,6 +149,7 @@ def _on_each_gpu(run: Run) -> Counter[tuple[str, str | int]]:
 def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
     """Every measured case that cannot be true, in the record's order."""
     place = _place(record.run, fabric)
+    peers = Peers(record.cases)
     known: dict[tuple[str, int], Bounds | None] = {}
     found = []
     for index, case in enumerate(record.cases):
@@ -165,9 +166,9 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
         if limit is not None:
             # A time below one flight says nothing of directions and elements, which multiply rates.
             excess = limit[1] if fabric is not None and "flight" not in limit[0] else None
-            found.append(Impossible(index, case, limit[0], reason_of(case, record.cases, excess)))
+            found.append(Impossible(index, case, limit[0], reason_of(case, peers, excess)))
         elif (said := contradicts(case)) is not None:
-            found.append(Impossible(index, case, said, reason_of(case, record.cases, None)))
+            found.append(Impossible(index, case, said, reason_of(case, peers, None)))
     return found
 
 

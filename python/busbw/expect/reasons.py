@@ -26,10 +26,39 @@ def derived_GBps(case: Case) -> float | None:
     return rate * factor if rate is not None and factor is not None else None
 
 
-def reason_of(case: Case, cases: Sequence[Case], excess: float | None) -> str:
+class Peers:
+    """The cases of a record by what they share but for the size, in order of it: asked for each case in doubt."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self._cases = cases
+        self._by_shape: dict[tuple[object, ...], list[Case]] = {}
+
+    def of(self, case: Case) -> list[Case]:
+        """At most MOST_PEERS of those measured with a time, the smallest and the largest among them."""
+        if not self._by_shape:
+            for each in self._cases:
+                if each.time_us and each.outcome == "measured":
+                    self._by_shape.setdefault(_shape(each), []).append(each)
+            for shape, alike in self._by_shape.items():
+                alike.sort(key=lambda each: each.bytes)
+                step = (len(alike) - 1) / (MOST_PEERS - 1)
+                if step > 1:
+                    self._by_shape[shape] = [alike[round(at * step)] for at in range(MOST_PEERS)]
+        return self._by_shape.get(_shape(case), [])
+
+
+MOST_PEERS = 256
+"""Cases that one in doubt is held against; of more, every so-manyth in order of their sizes."""
+
+
+def _shape(case: Case) -> tuple[object, ...]:
+    return case.collective, case.placement, case.type, case.op, case.root, case.ranks, case.variant
+
+
+def reason_of(case: Case, peers: Peers, excess: float | None) -> str:
     """What the figures speak for. `excess` is the figure over the limit, where that is the machine's own."""
     return (
-        _inconsistent(case) or _flat(case, cases) or _buffered(case, cases) or _multiple(case, excess) or ASK
+        _inconsistent(case) or _flat(case, peers) or _buffered(case, peers) or _multiple(case, excess) or ASK
     )  # fmt: skip
 
 
@@ -96,18 +125,9 @@ def contradicts(case: Case) -> str | None:
     return None
 
 
-def _alike(case: Case, cases: Sequence[Case]) -> list[Case]:
-    shape = (case.collective, case.placement, case.type, case.op, case.root, case.ranks, case.variant)
-    return [
-        each for each in cases
-        if each.time_us and each.outcome == "measured"
-        and (each.collective, each.placement, each.type, each.op, each.root, each.ranks, each.variant) == shape
-    ]  # fmt: skip
-
-
-def _flat(case: Case, cases: Sequence[Case]) -> str | None:
+def _flat(case: Case, peers: Peers) -> str | None:
     """Time that does not grow with the size is that of the launch, at the smallest size of such a sweep too."""
-    alike = _alike(case, cases) if case.time_us else []
+    alike = peers.of(case) if case.time_us else []
     smaller = [each.time_us or 0.0 for each in alike if each.bytes * 8 <= case.bytes]
     larger = [each.time_us or 0.0 for each in alike if each.bytes >= case.bytes * 8]
     than = ""
@@ -119,11 +139,11 @@ def _flat(case: Case, cases: Sequence[Case]) -> str | None:
     return f"not synchronised: {than}, {end}" if than else None
 
 
-def _buffered(case: Case, cases: Sequence[Case]) -> str | None:
+def _buffered(case: Case, peers: Peers) -> str | None:
     """Rates that fall as messages grow, where the wire gives less and less a head start."""
     rate = case.busbw_GBps or derived_GBps(case) or 0.0
     larger = [
-        each.busbw_GBps or derived_GBps(each) or 0.0 for each in _alike(case, cases) if each.bytes >= 4 * case.bytes
+        each.busbw_GBps or derived_GBps(each) or 0.0 for each in peers.of(case) if each.bytes >= 4 * case.bytes
     ]  # fmt: skip
     if not larger or min(larger) * 1.5 > rate:
         return None

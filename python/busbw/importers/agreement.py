@@ -44,12 +44,14 @@ def agreeing(cases: Sequence[Case]) -> Agreement:
     gone: set[int] = set()
     told: list[str] = []
     for collective, each in by_collective.items():
-        ratio = _usual(list(map(_bus_ratio, each)), BUS_ROOM)
+        bus = list(map(_bus_ratio, each))
+        ratio = _usual(bus, BUS_ROOM)
         if ratio is not None and not _possible(collective, ratio):
             return Agreement([], [], _impossible(collective, ratio))
-        scale = _usual(list(map(_time_ratio, each)), TIME_ROOM / 2)
-        for case in each:
-            why = _time_contradicts(case, scale) or _bus_contradicts(case, ratio)
+        over_time = list(map(_time_ratio, each))
+        scale = _usual(over_time, TIME_ROOM / 2)
+        for case, of_time, of_bus in zip(each, over_time, bus, strict=True):
+            why = _time_contradicts(case, of_time, scale) or _bus_contradicts(case, of_bus, ratio)
             if why:
                 gone.add(id(case))
                 told.append(f"the row of {case.bytes:,} bytes contradicts itself: {why}; it was left out")
@@ -81,7 +83,8 @@ def _impossible(collective: Collective, ratio: float) -> str:
 
 def _slack(value: float) -> float:
     """Relative, of half the last digit that the shortest form of a figure has."""
-    digits = len(repr(value).partition(".")[2].rstrip("0")) if "e" not in repr(value) else 6
+    shown = repr(value)
+    digits = len(shown.partition(".")[2].rstrip("0")) if "e" not in shown else 6
     return 0.5 * 10.0**-digits / value
 
 
@@ -106,16 +109,14 @@ def _within(ratio: tuple[float, float], usual: float, room: float) -> bool:
     return least < ratio[0] / usual < 1 / least
 
 
-def _time_contradicts(case: Case, scale: float | None) -> str | None:
-    ratio = _time_ratio(case)
+def _time_contradicts(case: Case, ratio: tuple[float, float] | None, scale: float | None) -> str | None:
     if ratio is None or scale is None or _within(ratio, scale, TIME_ROOM):
         return None
     rate = case.bytes / (case.time_us or 1.0) / 1000
     return f"size over time is {rate:.4g} GB/s, and its algorithm bandwidth {case.algbw_GBps:.4g} GB/s"
 
 
-def _bus_contradicts(case: Case, usual: float | None) -> str | None:
-    ratio = _bus_ratio(case)
+def _bus_contradicts(case: Case, ratio: tuple[float, float] | None, usual: float | None) -> str | None:
     if ratio is None or usual is None or _within(ratio, usual, BUS_ROOM):
         return None
     return (

@@ -82,6 +82,8 @@ def has_decimal_comma(cell: str) -> bool:
 
 def plain_number(cell: str, mark: str, *, commas: bool) -> str:
     """A number without what groups its digits; with `commas`, decimals follow commas in this table, and dots group."""
+    if not commas and len(cell) <= 40 and cell.isascii() and cell.replace(".", "", 1).isdecimal():
+        return cell  # nothing groups its digits
     if (not cell[:1].isdecimal() and cell[:1] not in "-+\u2212") or len(cell) > 40:
         return cell
     cell = cell.replace("\u2212", "-")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from busbw.importers.names import named, stands_alone
 from busbw.importers.values import collective_named
@@ -71,6 +72,16 @@ _WITH_UNIT = frozenset({"", "avg", "mean", "average", "t", "median", "secperiter
 """Names that say a time only by their unit."""
 
 
+class Key(NamedTuple):
+    """What the name of a figure's column says beside the figure."""
+
+    library: str | None = None
+    collective: Collective | None = None
+    placement: Placement | None = None
+    ranks: int | None = None
+    variant: str | None = None
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of a table of results."""
@@ -84,6 +95,11 @@ class Column:
     ranks: int | None = None
     variant: str | None = None
     """A header that names no figure below a title that names the figure of all columns."""
+
+    @cached_property
+    def key(self) -> Key:
+        """Whose figure it is, made once for all rows."""
+        return Key(self.library, self.collective, self.placement, self.ranks, self.variant)
 
 
 def plain_unit(text: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 from busbw.importers.cells import has_decimal_comma, plain_number, split_unit
 from busbw.importers.collective import collective_of_file, named_in
-from busbw.importers.columns import FIGURES, SIZES, Column
+from busbw.importers.columns import FIGURES, SIZES, Column, Key
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import whole_number
 from busbw.importers.nccl_tests_rows import OPS
@@ -34,22 +35,12 @@ Cells = Sequence[tuple[Column, str]]
 _RCCL = frozenset({"gpusperrank", "ranksperrank", "ranksPerNode".lower()})
 
 
-class Key(NamedTuple):
-    """What the name of a figure's column says beside the figure."""
-
-    library: str | None = None
-    collective: Collective | None = None
-    placement: Placement | None = None
-    ranks: int | None = None
-    variant: str | None = None
-
-    @classmethod
-    def of(cls, column: Column) -> Key:
-        """That of a column."""
-        return cls(column.library, column.collective, column.placement, column.ranks, column.variant)
+_NOBODYS = Key()
+_OF_FIGURES = frozenset({*FIGURES, "wrong", "bw"})
+_OF_RANKS = frozenset({"ranks", "nodes", "per_node", "gpus"})
 
 
-@dataclass
+@dataclass(slots=True)
 class _Raw:
     """A row that waits for the units of its table."""
 
@@ -95,6 +86,11 @@ class Runs:
         self.mark = ""
         self.nameless = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has become one of a run so far."""
+        return not self._runs
+
     def told(self, collective: Collective | None) -> None:
         """What a document says elsewhere that was measured, where nothing nearer does."""
         self._told = self._told or collective
@@ -105,26 +101,31 @@ class Runs:
         figures: dict[Key, dict[str, tuple[str, str]]] = {}
         sizes: list[tuple[str, str]] = []
         for column, cell in cells:
-            if column.field in FIGURES or column.field in ("wrong", "bw"):
-                mine = figures.setdefault(Key.of(column), {})
-                mine.setdefault(column.field, (cell, column.unit))
-            elif column.field in ("variant",) and plain.get("variant"):
+            name = column.field
+            if name in _OF_FIGURES:
+                mine = figures.get(column.key)
+                if mine is None:
+                    mine = figures[column.key] = {}
+                mine.setdefault(name, (cell, column.unit))
+            elif name == "variant" and plain.get("variant"):
                 plain["variant"] += f" {cell}"
-            elif column.field == "bytes":
+            elif name == "bytes":
                 sizes.append((cell, column.unit))
             else:
-                plain.setdefault(column.field, cell)
-        if not sizes and {"count", "type"} <= plain.keys():
+                plain.setdefault(name, cell)
+        if not sizes and "count" in plain and "type" in plain:
             sizes = of_elements(plain["count"], plain["type"])
         if sizes:
             cell, unit = sizes[0] if len(sizes) == 1 else self._of_sizes(sizes)
             plain["bytes"] = f"{cell}\0{unit}"
-        shared = figures.pop(Key(), {})
+        shared = figures.pop(_NOBODYS, {})
+        if not figures:
+            return self._measured(plain, _NOBODYS, shared, line, content)
         found = {
             key: {**({} if any(name in each for name in FIGURES) else shared), **each} for key, each in figures.items()
         }
-        if not found or any(name in FIGURES for name in shared):
-            found[Key()] = shared
+        if any(name in FIGURES for name in shared):
+            found[_NOBODYS] = shared
         read = [self._measured(plain, key, each, line, content) for key, each in found.items()]
         return any(read)
 
@@ -137,27 +138,33 @@ class Runs:
         content: str,
     ) -> bool:
         size = self._size(plain.get("bytes", ""))
-        values = {name: self._figure(*figures[name]) for name in (*FIGURES, "bw") if name in figures}
-        if size is None or all(values.get(name) is None for name in FIGURES):
+        if size is None:
+            return False
+        time, algbw, busbw, bw = [
+            self._figure(*figures[name]) if name in figures else None for name in ("time", "algbw", "busbw", "bw")
+        ]
+        if time is None and algbw is None and busbw is None:
             return False
         collective = key.collective or self._collective(plain)
         if collective is None:
             self.nameless += 1
             return True
-        ranks = (key.ranks, None) if key.ranks else _ranks_of(plain)
+        if key.ranks or _OF_RANKS.isdisjoint(plain):
+            ranks: tuple[int | None, int | None] = (key.ranks, None)
+        else:
+            ranks = _ranks_of(plain)
         run = self._run((collective, *ranks, key.library or plain.get("library")), line)
         if run is None:
             return False
-        row = Row(size, values.get("time"), values.get("algbw"), values.get("busbw"), values.get("bw"))
-        cells = {**plain, **{name: cell for name, (cell, _) in figures.items() if name not in FIGURES}}
+        row = Row(size, time, algbw, busbw, bw)
+        cells = {**plain, "wrong": figures["wrong"][0]} if "wrong" in figures else plain
         run.raws.append(_Raw(row, key.placement or _placement(plain), cells, key.variant or plain.get("variant")))
         run.content.append(content[:500])
         return True
 
     def _collective(self, plain: Mapping[str, str]) -> Collective | None:
         for name in ("collective", "op"):
-            named = re.sub(r"(?i)[_-]?(?:perf|test|bench(?:mark)?)$", "", plain.get(name, "")[:80])
-            found = collective_named(re.sub(r"^(?:nccl|rccl|mpi|MPI)[_ ]?(?=[A-Za-z])", "", named))
+            found = _collective_of(plain[name][:80]) if name in plain else None
             if found:
                 return found
         return self._told
@@ -198,11 +205,13 @@ class Runs:
         return min((each for each in found if scaled(each[0]) > 0.9 * most), key=lambda each: each[0].slack)[1]
 
     def _figure(self, cell: str, unit: str) -> Figure | None:
-        value, own = split_unit(_SPREAD.sub("", cell[:60])[:40])
+        value, own = cell[:40], ""
+        if not value.replace(".", "", 1).isdecimal():
+            value, own = split_unit(_SPREAD.sub("", cell[:60])[:40])
         plain = plain_number(value, self.mark, commas=self.commas)
         figure = Figure.of(plain, own or unit)
         # -1 and the like say that there is no figure.
-        return figure if figure is not None and figure.value >= 0 and number(plain) is not None else None
+        return figure if figure is not None and figure.value >= 0 else None
 
     def _end(self, run: _Run) -> None:
         groups: dict[tuple[str, ...], list[_Raw]] = {}
@@ -283,6 +292,13 @@ class Runs:
         if self.nameless:
             self._sink.problem(None, f"nothing names the collective of {self.nameless} rows; name it with --collective")
         self.nameless = 0
+
+
+@lru_cache(maxsize=1024)
+def _collective_of(text: str) -> Collective | None:
+    """The collective that a cell names."""
+    named = re.sub(r"(?i)[_-]?(?:perf|test|bench(?:mark)?)$", "", text)
+    return collective_named(re.sub(r"^(?:nccl|rccl|mpi|MPI)[_ ]?(?=[A-Za-z])", "", named))
 
 
 def _ranks_of(plain: Mapping[str, str]) -> tuple[int | None, int | None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from busbw.importers.columns import Column, column_of, is_table
@@ -53,11 +54,13 @@ def parse(text: str, sink: Sink) -> None:
     unread = 0
     for line, value in json_values(text):
         for raw in rows_in(value):
+            if runs is not None and runs.nameless >= MAX_UNREAD and runs.is_empty:
+                break  # it is told, with what to do about it
             if runs is None:
                 runs = Runs(sink, list(raw))
                 runs.told(_collective_in(value))
             cells = cells_of_object(raw)
-            unread += not runs.add(cells, line, str(sorted((column.field, cell) for column, cell in cells)))
+            unread += not runs.add(cells, line, str(sorted([(column.field, cell) for column, cell in cells])))
         if unread > MAX_UNREAD:
             sink.problem(
                 line, f"more than {MAX_UNREAD} objects above cannot be read: the rest of the file was not read"
@@ -74,11 +77,16 @@ def parse(text: str, sink: Sink) -> None:
 def cells_of_object(raw: Mapping[str, Any]) -> list[tuple[Column, str]]:
     """The values of an object whose names are known."""
     cells = [(column, str(each)[:80]) for name, each in raw.items() if (column := column_of(name)) is not None]
-    if not any(column.field in ("collective", "op") for column, _ in cells):
+    if not _says_collective(tuple(raw)):
         # Under whatever name: nothing else of a result is called as a collective is.
         named = {each for each in raw.values() if isinstance(each, str) and len(each) < 40 and collective_named(each)}
         cells += [(Column("collective"), named.pop())] if len(named) == 1 else []
     return cells
+
+
+@lru_cache(maxsize=256)
+def _says_collective(names: tuple[str, ...]) -> bool:
+    return any(column is not None and column.field in ("collective", "op") for column in map(column_of, names))
 
 
 def rows_in(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -93,6 +101,10 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> Iterator[Mappi
         for each in value[:MAX_ROWS]:
             yield from _objects(each, above, depth + 1)
     if not isinstance(value, dict):
+        return
+    names = (*above, *value)
+    if all(type(each) in _PLAIN for each in value.values()) and _are_rows(names, len(above)):
+        yield {**above, **value}
         return
     plain = {key: each for key, each in value.items() if isinstance(each, (str, int, float)) and len(key) < 80}
     plain = {key: each for key, each in plain.items() if not isinstance(each, bool) or column_of(key)}
@@ -122,6 +134,16 @@ def _objects(value: Any, above: Mapping[str, Any], depth: int) -> Iterator[Mappi
 
 
 _MEASURED = frozenset({"time", "algbw", "busbw"})
+_PLAIN = frozenset({str, int, float})
+
+
+@lru_cache(maxsize=256)
+def _are_rows(names: tuple[str, ...], above: int) -> bool:
+    """Whether objects with these names are rows, where no value is an object or list; the first come from around."""
+    if any(len(each) >= 80 for each in names):
+        return False
+    columns = [column_of(each) for each in names]
+    return is_table(columns) and any(each and each.field in _MEASURED for each in columns[above:])
 
 
 def _said_beside(value: Mapping[str, Any]) -> dict[str, Any]:

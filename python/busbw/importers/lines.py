@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import codecs
 import copy
-import gzip
 import io
 import lzma
 import os
@@ -18,6 +17,7 @@ from typing import IO, BinaryIO, Protocol
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
 from busbw.importers import zstd
+from busbw.importers.gunzip import Gunzip
 from busbw.importers.unwrap import (
     HTML,
     WRAPPED,
@@ -54,7 +54,7 @@ class Readable(Protocol):
 
 
 PACKED: dict[bytes, Callable[[BinaryIO], Readable]] = {
-    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"\x1f\x8b": Gunzip,
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ": lzma.LZMAFile,
     zstd.MAGIC: zstd.unpacking,
@@ -110,6 +110,11 @@ class Source:
         self.too_long: list[int] = []
         self.taken = 0
         self._first = 1
+
+    @property
+    def packed(self) -> int | None:
+        """Bytes on disk of which what was read until now is unpacked; None where the file is not packed."""
+        return None if self._packed is None else self._packed.taken
 
     def is_plain(self, descriptor: int) -> bool:
         """Whether the lines are those of the file itself: neither unpacked, nor decoded, nor cleared of anything."""

@@ -47,6 +47,10 @@ Collected = TypeVar("Collected", bound=Collector)
 Take = Callable[[ImportedSweep], None]
 
 
+class EnoughError(Exception):
+    """As many rows are read as were asked for."""
+
+
 class Cuts(Protocol):
     """Where reading stops for a moment, and maybe for good."""
 
@@ -102,6 +106,8 @@ class Reading:
         self._frame = Frame()
         self._tiring = Tiring()
         self._counted = take
+        self.most_rows: int | None = None
+        self._rows = 0
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -144,6 +150,9 @@ class Reading:
             if case.conversion:
                 self._report.conversions[f"{draft.format}: {case.conversion}"] += 1
         self._take(sweep)
+        self._rows += len(draft.cases)  # not those of nccl-tests, which become no objects
+        if self.most_rows is not None and self._rows >= self.most_rows:
+            raise EnoughError(f"{self._rows:,}")
 
     def _agrees(self, draft: Draft) -> bool:
         """Leaves out and tells the rows that contradict themselves; whether the run can be."""
@@ -200,7 +209,7 @@ class Reading:
                     return
                 start = at
             self._block(first + start, lines[start:] if start else lines, [])
-            self._tiring.read_up_to(self.source.taken)
+            self._tiring.read_up_to(self.source.taken, self.source.packed)
         if self._tiring.said:
             self._report.skimmed(self._tiring.said)
         for stream in list(self._streams.values()):

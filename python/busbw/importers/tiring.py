@@ -18,6 +18,8 @@ CHEAP, DEAR = 12, 30
 PER_LINE_FOLLOWING = 3
 PER_PROBLEM = 150
 """A line that looked like a result and is none costs more than one that never did."""
+LONG, PER_LONG = 500, 32
+"""Lines that are not known again by their shape, and how many of their characters cost as much as a unit of work."""
 LONGEST = 2000
 """Of longer lines most formats look at no more."""
 
@@ -44,7 +46,7 @@ class Tiring:
     def spend(self, line: str, *, cheap: bool = False) -> None:
         """A line was looked at; `cheap`: only whether a table might start there."""
         if cheap:
-            self._left -= CHEAP
+            self._left -= CHEAP if len(line) < LONG else CHEAP + min(len(line), LONGEST) // PER_LONG
         else:
             self._left -= DEAR + min(len(line), LONGEST)
 
@@ -60,8 +62,12 @@ class Tiring:
         """The line was a result, or a part of a table."""
         self._left += CHEAP
 
-    def read_up_to(self, taken: int) -> None:
-        """So many bytes of the file are read: a larger file may cost more."""
+    def read_up_to(self, taken: int, packed: int | None = None) -> None:
+        """So many bytes of the file are read, from so many where it is packed: a larger file may cost more.
+
+        A small packed file is none, whatever it unpacks to.
+        """
+        taken = taken if packed is None or packed >= FREE_BYTES else 0
         if taken > self._granted:
             self._left += (taken - self._granted) * ALLOWED_PER_MIB // MIB
             self._granted = taken

@@ -32,7 +32,7 @@ _TIMES = {"": (1.0, 1e3, 1e6)}
 _SIZES = {"": (1.0, 1024.0, 1048576.0)}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Figure:
     """A number as it is printed, with the unit of its column or cell."""
 
@@ -50,11 +50,12 @@ class Figure:
             return None
         if not abs(value) < 1e30:
             return None
-        behind = text.lower().split("e")[0].partition(".")[2]
-        return cls(value, unit, abs(0.5 * 10.0 ** -len(behind) / value) if value else 1.0)
+        behind = text.partition(".")[2]
+        digits = len(behind) if behind.isdecimal() or not behind else len(text.lower().split("e")[0].partition(".")[2])
+        return cls(value, unit, abs(0.5 * 10.0**-digits / value) if value else 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Row:
     """What one row says of one measurement."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from busbw.base.errors import UserError
+from busbw.base.files import whole
 from busbw.launch.execute import execute
 from busbw.launch.plan import FilePlan, LaunchPlan
 
@@ -22,8 +23,8 @@ def _write(file: FilePlan) -> None:
     try:
         file.path.parent.mkdir(parents=True, exist_ok=True)
         # A variable that a user gives to the ranks is nobody else's to read.
-        file.path.touch(mode=0o600)
-        file.path.write_text(file.text, encoding="utf-8")
+        with whole(file.path, 0o600) as part:
+            part.write_text(file.text, encoding="utf-8")
     except OSError as problem:
         raise UserError(
             f"{file.path} cannot be written: {problem.strerror or problem}; choose another folder with --runs"

@@ -63,11 +63,16 @@ def write_recording(folder: Path, rank: int, groups: Sequence[Group], calls: Seq
         )  # fmt: skip
     table = b"".join(_row(place, group, calls, collectives[place]) for place, group in enumerate(groups))
     with writing(path), path.open("xb") as file:
-        path.chmod(0o600)
-        file.write(head.ljust(_ROWS_AT, b"\0"))
-        file.write(table.ljust(calls_at - _ROWS_AT, b"\0"))
-        file.write(rings)
-        file.truncate(length)
+        try:
+            path.chmod(0o600)
+            file.write(head.ljust(_ROWS_AT, b"\0"))
+            file.write(table.ljust(calls_at - _ROWS_AT, b"\0"))
+            file.write(rings)
+            file.truncate(length)
+            file.flush()
+        except BaseException:
+            path.unlink()  # half a recording is none
+            raise
     return path
 
 
