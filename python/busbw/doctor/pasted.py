@@ -125,7 +125,7 @@ def _of_string(text: str) -> list[str] | None:
             found = json.loads(bare)
             parts = found if isinstance(found, list) else [found]
             if parts and all(isinstance(each, str) for each in parts):
-                return [line for each in parts for line in each.split("\n")]
+                return [line.rstrip("\r") for each in parts for line in each.split("\n")]
     quoted = len(bare) > 1 and bare.lstrip("b")[:1] in ("'", '"') and bare[-1] == bare.lstrip("b")[0]
     if not quoted and bare.count("\\n") < _FEW:
         return None
