@@ -160,7 +160,7 @@ def test_numbers_of_xids_are_known_in_every_form(form: str, tmp_path: Path) -> N
 def test_an_error_in_unknown_words_is_told_by_the_part_it_names(line: str, name: str, tmp_path: Path) -> None:
     found = loud(line + "\n", tmp_path)
     assert [each.name for each in found] == [name] * bool(name)
-    assert all(("no signature knows" in each.title or line in each.evidence[0].text) and each.fix for each in found)
+    assert all(("no signature knows" in each.title or line in each.evidence[0].fact) and each.fix for each in found)
 
 
 @pytest.mark.parametrize(
