@@ -119,7 +119,7 @@ FIRST_SIGHT = (
     "are other calls of such a machine. Another class were all-reduces on many p5: AWS's plugin takes trees of LL128",
     "up to a size that grows with the ranks, by its own published table. One point of 8 nodes fitted how long they",
     "take. Of the 228 held-out points before this set 189 are in range since then. Left out of the set are networks",
-    "whose times jump tenfold from row to row, and machines whose network nobody named.The tenth set had 31 of 42 in",
+    "whose times jump tenfold from row to row, and machines whose network nobody named. The tenth set had 31 of 42 in",
     "range at first sight (median errors 3, 16 and 7 %), 20 of its 24 held-out points. Its classes were mended by",
     "NCCL's own constants. These are the pieces in which NVLink SHARP moves a message on Hopper, and LL128 on A100.",
     "They are also the hop after which a broadcast leaves LL, and the most that LL moves between A100. Terms were",
