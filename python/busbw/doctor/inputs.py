@@ -270,9 +270,7 @@ def _tables(name: str) -> tuple[tuple[Record, ...], str]:
     found: list[Record] = []
     skimmed = ""
     try:
-        skimmed = import_path(
-            Path(name), lambda sweep: found.append(sweep.record()), most_rows=MAX_ROWS
-        ).skimmed_over
+        skimmed = import_path(Path(name), lambda sweep: found.append(sweep.record()), most_rows=MAX_ROWS).skimmed_over
     except UserError:
         # The log that holds them is told as cut; what it holds up to there counts.
         if not (is_packed(name) and ends_early(name)):

@@ -131,7 +131,7 @@ class Runs:
 
     def _measured(
         self,
-        plain: Mapping[str, str],
+        plain: dict[str, str],
         key: Key,
         figures: Mapping[str, tuple[str, str]],
         line: int,

@@ -94,7 +94,9 @@ def rows_in(value: Any) -> Iterator[Mapping[str, Any]]:
     yield from _objects(value, {}, 0)
 
 
-def _objects(value: Any, above: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+def _objects(  # noqa: PLR0912 - the ways in which people nest rows
+    value: Any, above: Mapping[str, Any], depth: int
+) -> Iterator[Mapping[str, Any]]:
     if depth > MAX_DEPTH:
         return
     if isinstance(value, list):

@@ -156,9 +156,11 @@ class Parser:
         elif draft.collective in _PER_PEER:
             conversion.append("size is the part of one rank: nothing names the number of ranks")
         algbw, busbw = bandwidths(draft.collective, payload, time, ranks)
-        low, high = number(cells.get("min", "")), number(cells.get("max", ""))
+        low, high = (number(cells[name]) if name in cells else None for name in ("min", "max"))
         valid = cells.get("validation", "").lower()
-        context = {name: value for key, name in _CONTEXT.items() if (value := number(cells.get(key, ""))) is not None}
+        context = {
+            name: value for key, name in _CONTEXT.items() if key in cells and (value := number(cells[key])) is not None
+        }
         draft.cases.append(
             Case(
                 run="",

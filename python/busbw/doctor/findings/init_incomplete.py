@@ -36,13 +36,16 @@ def examine(facts: Facts) -> Iterator[Finding]:
     }
     for name, (places, nranks, source) in _merged(facts).items():
         begun = {place.rank for place in places}
-        waiting = sorted({place.rank for place in places} - {place.rank for place in places if place.complete})
-        absent = sorted(set(range(nranks)) - begun) if nranks <= 200_000 else []
-        # A log of one process names its own ranks only: absence tells where most others are there, or all wait.
-        told = absent if waiting and (len(begun) > 1 or nranks <= 2) and len(absent) <= max(1, nranks // 2) else []
-        if not waiting:
+        open_ranks = begun - {place.rank for place in places if place.complete}
+        if not open_ranks:
             continue
-        hosts = sorted({place.host for place in places if place.rank in waiting and place.host})
+        waiting = sorted(open_ranks)
+        # A log of one process names its own ranks only: absence tells where most others are there, or all wait.
+        # Counted before they are listed: one log may name thousands of communicators of 100,000 ranks.
+        absent = nranks - sum(0 <= rank < nranks for rank in begun)
+        tells = nranks <= MOST_RANKS and (len(begun) > 1 or nranks <= 2) and absent <= max(1, nranks // 2)
+        told = sorted(set(range(nranks)) - begun) if tells else []
+        hosts = sorted({place.host for place in places if place.rank in open_ranks and place.host})
         ended = len(begun) - len(waiting)
         fact = f"init began on {len(begun)} of {nranks} ranks and ended on {ended}"
         who = told or (waiting if ended else [])
@@ -67,6 +70,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+MOST_RANKS = 200_000
 _TRAILING = 2
 """Lines after NCCL's last one that tell of nothing: what a prompt or a paste adds."""
 
