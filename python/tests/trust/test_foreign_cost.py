@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import string
+import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from busbw.doctor import sieve, weary
 from busbw.doctor.facts import gather
+from busbw.doctor.findings import init_incomplete
 from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.read_logs import read_logs
 from busbw.doctor.scan import Scanning
 from busbw.doctor.snapshot import TextFile
 from busbw.doctor.verdict import Outcome, verdict
+from busbw.expect import reasons
 from busbw.importers import import_path, tiring
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.reading import Reading
 from busbw.importers.stream import Stream
+from busbw.records import Case
 
 FAULT = (
     "h:1:2 [0] misc/socket.cc:452 NCCL WARN socketStartConnect: Connect to 10.0.0.5<41021> failed : Connection refused"
@@ -178,3 +184,67 @@ def test_lines_alike_cost_nothing(tmp_path: Path) -> None:
     ((_, scan),) = read_logs([TextFile(str(path), None)])
     assert not scan.passed_over
     assert scan.alive == 200_000
+
+
+def test_a_small_packed_log_is_looked_at_up_to_a_sum_of_bytes_and_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may unpack to a hundred times its size; a large one and a plain one are looked at for longer."""
+    text = "\n".join([*different(12_000), FAULT, *different(100, seed=6)]).encode()
+    path = tmp_path / "a.log.gz"
+    path.write_bytes(gzip.compress(text))
+    ((_, scan),) = read_logs([TextFile(str(path), None)])
+    assert not scan.passed_over
+    monkeypatch.setattr(weary, "FREE_UNPACKED", len(text) // 4)
+    monkeypatch.setattr(weary, "TIMES_UNPACKED", 0)
+    monkeypatch.setattr(sieve, "BLOCK", 1 << 16)
+    ((_, scan),) = read_logs([TextFile(str(path), None)])
+    assert scan.lines == 12_101
+    assert "connection-refused" in scan.hits
+    assert scan.passed_over.startswith(tuple("123456789"))
+    assert weary.most_unpacked(weary.FREE_BYTES) is None
+
+
+def test_what_a_small_packed_file_unpacks_to_earns_no_work() -> None:
+    packed, plain = tiring.Tiring(), tiring.Tiring()
+    for each, size in ((packed, 5 * tiring.MIB), (plain, None)):
+        each.read_up_to(500 * tiring.MIB, size)
+        for _ in range(tiring.ALLOWED // tiring.CHEAP + 1):
+            each.spend("x", cheap=True)
+    assert packed.is_tired
+    assert not plain.is_tired
+
+
+def test_the_doctor_reads_so_many_rows_and_the_import_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    rows = [f"all_reduce,{1 << 20},{20 + at % 50}.25,{(1 << 20) / (20.25 + at % 50) / 1e3:.3f}" for at in range(90_000)]
+    path.write_text("\n".join(["collective,size,time_us,algbw", *rows]) + "\n")
+    found: list[ImportedSweep] = []
+    assert not import_path(path, found.append).skimmed_over
+    assert sum(len(sweep) for sweep in found) == 90_000
+    snapshot, records = read_inputs(Inputs(files=(str(path),)))
+    assert sum(len(record.cases) for record in records) == 60_000
+    assert any("only the first 60,000 rows of results were read; `busbw import`" in note for note in snapshot.notes)
+
+
+def test_rows_in_doubt_are_held_against_so_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against all of them a table of 20,000 rows in doubt would cost the square."""
+    case = Case("r", 0, "all_reduce", 1 << 20, None, "measured", time_us=5.0, algbw_GBps=1.0, busbw_GBps=9e5, ranks=8)
+    peers = reasons.Peers([replace(case, bytes=1 << 10 + at % 20, case=at) for at in range(20_000)])
+    alike = peers.of(case)
+    assert len(alike) == reasons.MOST_PEERS
+    assert (alike[0].bytes, alike[-1].bytes) == (1 << 10, 1 << 29)
+    assert peers.of(replace(case, type="float")) == []
+
+
+def test_communicators_of_many_ranks_do_not_cost_a_list_of_them_each(tmp_path: Path) -> None:
+    lines = [
+        f"n{at}:{at}:{at} [0] NCCL INFO comm 0x{at:x} rank {at * 7} nranks 100000 cudaDev 0 nvmlDev 0 busId 1b000 "
+        f"commId 0x{at + 4096:x} - Init START" for at in range(1, 1500)
+    ]  # fmt: skip
+    snapshot, records = read_inputs(Inputs(files=(str(written(tmp_path, lines)),)))
+    facts = gather(snapshot, records)
+    before = time.process_time()
+    found = list(init_incomplete.examine(facts))
+    assert len(found) > 1000
+    assert time.process_time() - before < 5  # 40 s where each is listed
