@@ -178,7 +178,8 @@ NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk NVLink fai
  tray, and have it replaced where the link stays down
 """,
     "nvlink-error": r"""
-NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|connections?)|not trained ; a link
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|connections? are missing)|not trained
+ ; a link
  between a
  GPU and an NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
  nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
