@@ -30,7 +30,8 @@ _KEPT = frozenset({"mpi-other", "nvshmem-init"})
 _ROWS = {name: _SLURM if name == "slurm-error" else _NETWORK for name in WHO}
 _HEAD = re.compile(
     r"^.*?(?:NCCL WARN (?:NET/OFI )?|<warn> ?|UC[XC] +(?:ERROR|FATAL|WARN) +|\bTL_\w{2,8} +ERROR +"
-    r"|non-zero status: \d+:? ?|\b[A-Z]\w{2,40}(?:Error|Exception): |\b(?:srun|sbatch|salloc|slurm\w*): (?:error|fatal): |\b(?:ERROR|FATAL|WARN)\W{1,3})"
+    r"|non-zero status: \d+:? ?|\b[A-Z]\w{2,40}(?:Error|Exception): "
+    r"|\b(?:srun|sbatch|salloc|slurm\w*): (?:error|fatal): |\b(?:ERROR|FATAL|WARN)\W{1,3})"
 )
 
 

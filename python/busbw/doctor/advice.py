@@ -107,7 +107,8 @@ _ADVISES = re.compile(
     re.IGNORECASE,
 )
 _NO_ADVICE = re.compile(
-    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|^check failed|for debugging|report|(?:file|open|raise|submit|create) (?:an? "
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|^check failed"
+    r"|for debugging|report|(?:file|open|raise|submit|create) (?:an? "
     r")?(?:\w+ )?issue|NCCL_DEBUG|for (?:more )?details"
     r"|see (?:root cause|the)|above|stack ?trace|HYDRA_FULL_ERROR|^\W*see\b|^(?:run|start|use|call|set|pass"
     r"|change|update|switch|select)\w*\W*$",

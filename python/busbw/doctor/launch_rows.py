@@ -41,7 +41,8 @@ taint ; the pod does not tolerate the taint of the nodes that would fit ;
  add the toleration (key nvidia.com/gpu, operator Exists), or choose other nodes
 pod group is not ready|PodGroup|minAvailable|gang ; the gang scheduler waits: not all pods of the group find a place ;
  free GPUs or lower minAvailable and the number of workers; kubectl describe podgroup
-assign flavors|unused quota|\badmi(?:t|tted|ssion) ; the queue (Kueue) does not admit the job: its quota has too little left ;
+assign flavors|unused quota|\badmi(?:t|tted|ssion) ; the queue (Kueue) does not admit the job: its quota has too
+ little left ;
  kubectl get clusterqueue,workload; wait, ask for fewer, raise the queue's quota, or let it borrow (cohort)
 QOS|Assoc\w+ ; a limit of the account or quality of service holds the job back ;
  sacctmgr show assoc and show qos; ask for less, wait for the other jobs to end, or have the limit raised
@@ -170,7 +171,8 @@ nvidia-container-(?:cli|runtime).{0,80}(?:driver|nvml|initialization|ldcache) ; 
  the
  driver on the host does not answer ;
  run nvidia-smi on the host; load or repair the driver there, then restart the container runtime
-exit status 32|mount\.nfs|mount\.lustre|NFS|access denied by server ; a network volume (NFS, Lustre) of the pod cannot be
+exit status 32|mount\.nfs|mount\.lustre|NFS|access denied by server ; a network volume (NFS, Lustre) of the pod cannot
+ be
  mounted on that node ;
  mount it by hand on the node: the server must export it to that node's address (exportfs, its firewall) and answer;
  nfs-common or the file system's client must be installed there

@@ -16,11 +16,14 @@ no second check and no job beside it; run the check again, and judge the node by
 store's own client (gcloud storage ls, aws s3 ls) from that host, then at its region, rights and limits of rate
 """
 _ROWS = r"""
-CUDA unknown error|CUDA_ERROR_UNKNOWN|cudaErrorUnknown ; CUDA cannot start on that host (error 999): the driver's module \
-for memory (nvidia_uvm) is missing or broken, or CUDA_VISIBLE_DEVICES was changed after the start ; nvidia-smi and dmesg \
+CUDA unknown error|CUDA_ERROR_UNKNOWN|cudaErrorUnknown ; CUDA cannot start on that host (error 999): the driver's \
+module \
+for memory (nvidia_uvm) is missing or broken, or CUDA_VISIBLE_DEVICES was changed after the start ; nvidia-smi and \
+dmesg \
 (Xid) first; modprobe -r nvidia_uvm, modprobe nvidia_uvm, or reboot; the container needs /dev/nvidia-uvm; set \
 CUDA_VISIBLE_DEVICES before the program starts
-resolve Linux kernel version|kernel-headers|linux-headers|precompiled (?:driver|package) ; the driver's container finds no \
+resolve Linux kernel version|kernel-headers|linux-headers|precompiled (?:driver|package) ; the driver's container \
+finds no \
 headers or ready modules for the kernel that runs ; give it the distribution's package sources (proxy, subscription, \
 repoConfig), a kernel that these hold, precompiled drivers of that kernel (driver.usePrecompiled), or install the \
 driver on the host and switch the container off
@@ -105,21 +108,26 @@ Package temperature|Core temperature|PROCHOT|thermal throttl ; the processor is 
 airflow, heat sinks and inlet temperature of that host; power limits in the BIOS
 DIMM|memory (?:read|scrubbing) error|\bUE\b|\bCE\b memory ; a memory module of the host fails ; replace the DIMM \
 that EDAC or the BMC names; drain the host until then
-(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:).{0,80}(?:enable hca|hca (?:cap|default)|init\w*|probe|boot|load\w*|\
+(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:).{0,80}(?:enable hca|hca \
+(?:cap|default)|init\w*|probe|boot|load\w*|\
 register (?:device|with)|(?:start|open)(?:ed)? port|alloc\w* (?:irq|IRQ)|request irq|MSI-X|vectors|BAR|bar \d|\
 selected_regions|pci_enable) ; the NIC's driver could not start that card or port ; power the host off and on, \
 firmware \
 and driver of one release (mlxfwmanager, ofed_info), lspci -vv for its link and BARs; replace the NIC where it stays so
-(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma).{0,80}(?:pages|page[ _]request|reclaim\w*) ; the NIC's firmware holds memory of \
+(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma).{0,80}(?:pages|page[ _]request|reclaim\w*) ; the NIC's firmware holds \
+memory of \
 the host that its driver cannot give or take back ; update firmware and driver, reload the driver after all jobs ended \
 (or reboot); free memory of the host
-(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:).{0,80}(?:error cqe|\bcqe|(?:move|modify|change).{0,20}(?:\bsq|\brq|\bQP|\
+(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:).{0,80}(?:error \
+cqe|\bcqe|(?:move|modify|change).{0,20}(?:\bsq|\brq|\bQP|\
 state)|RTR|RTS|\bRESET\b|ready|completion) ; a queue of the NIC failed or did not come up ; look at the port's state \
 and counters (ibstat, rdma link, ethtool -S), at the other end's NIC, then firmware and driver of one release
-(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:).{0,80}(?:alloc\w*|creat\w*|register|regist\w*|map\b|\bMR\b|mkey|umem|\
+(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:).{0,80}(?:alloc\w*|creat\w*|register|regist\w*|map\b|\bMR\b|mkey|\
+umem|\
 page fault|ODP|\bMW\b|buffer|\bah\b) ; the NIC's driver could not make or register what a job asked for ; ulimit -l \
 unlimited, free memory of the host, fewer connections or processes for each NIC; firmware and driver of one release
-(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:|\bib\d{1,3}:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\bSM\b|lid|p\
+(?:mlx5_|infiniband|\bbnxt_|\befa|\birdma|\bib_\w+:|\bib\d{1,3}:).{0,80}(?:RoCE|gid|GID|multicast|agent|GSI|\bMAD|\
+\bSM\b|lid|p\
 key|cm\b) ; \
 the NIC's driver could not set up addresses or the agents that connections need ; ibstat and show_gids on that host; \
 the subnet manager (sminfo) or the port's IP address for RoCE; reload the driver

@@ -2,7 +2,8 @@
 
 MACHINE_ROWS = {
     "driver-too-old": r"""
-\b804\b|forward compatibility|non supported HW|CompatNotSupported ; libraries for CUDA's forward compatibility are loaded
+\b804\b|forward compatibility|non supported HW|CompatNotSupported ; libraries for CUDA's forward compatibility are
+ loaded
  on a GPU that has none (GeForce, workstation), or beside a driver that they do not fit ;
  remove cuda-compat-* from the image and /usr/local/cuda/compat from LD_LIBRARY_PATH and /etc/ld.so.conf.d; then update
  the host's driver, or use an image of the CUDA version that nvidia-smi shows
@@ -10,7 +11,8 @@ unsupported toolchain|UNSUPPORTED_PTX|\b222\b ; a kernel was compiled by a newer
  update the driver, or build with the CUDA version that nvidia-smi shows (nvcc, Triton's ptxas, NVRTC)
 """,
     "driver-mismatch": r"""
-\b803\b|unsupported display driver|SYSTEM_DRIVER_MISMATCH ; the process loads a libcuda of another driver than the kernel
+\b803\b|unsupported display driver|SYSTEM_DRIVER_MISMATCH ; the process loads a libcuda of another driver than the
+ kernel
  module (error 803): the container brings its own, or the driver was updated without a reboot ;
  ldconfig -p | grep libcuda in the same container: remove cuda-compat and nvidia-driver packages from the image; on the
  host reboot or reload the nvidia modules
@@ -29,7 +31,8 @@ create SHARP job|No resources|service record|AM not reachable|Aggregation Manage
  NCCL_COLLNET_ENABLE=0
 """,
     "fabric-manager": r"""
-Pre-NVL5|NV_WARN_NOTHING_TO_DO|NVSwitch device information ; the fabric manager finds no NVSwitch through the driver: the
+Pre-NVL5|NV_WARN_NOTHING_TO_DO|NVSwitch device information ; the fabric manager finds no NVSwitch through the driver:
+ the
  machine has none, or those of NVLink 5 (B200, GB200), which it reaches by nvlsm and RDMA devices ;
  B200 and newer: modprobe mlx5_ib ib_umad (linux-modules-extra), install nvlsm of the fabric manager's release, restart
  nvidia-fabricmanager; nvidia-smi -q must show Fabric State Completed. Without NVSwitches disable the service: nothing
@@ -50,7 +53,8 @@ mpiSize|MPI (?:world )?size|tp \* ?pp|tp_size ?\* ; the number of MPI processes 
  mpirun -n (srun -n) as many as tp_size * pp_size * cp_size, one GPU each, or build the engine for that number
 """,
     "rendezvous-timeout": r"""
-tasks? that reached the barrier|Wait_for_all_tasks|coordination.{0,40}[Bb]arrier ; not all processes of a JAX job reached
+tasks? that reached the barrier|Wait_for_all_tasks|coordination.{0,40}[Bb]arrier ; not all processes of a JAX job
+ reached
  its start ;
  read the logs of the tasks that are named: never started, crashed while they loaded, or another coordinator address.
  num_processes and coordinator_address alike on all, its port open; initialization_timeout=SECONDS where starts are slow
@@ -60,7 +64,8 @@ etcd|no leader ; etcd, over which the processes find each other, does not answer
 RendezvousClosedError ; the rendezvous was closed: another node ended this run before ;
  start all nodes again with a new --rdzv-id; look at the node that ended first
 quorum ; replicas of the job did not reach a quorum ;
- see that the lighthouse and as many replica groups as --min_replicas run; raise the quorum's timeouts where starts differ
+ see that the lighthouse and as many replica groups as --min_replicas run; raise the quorum's timeouts where starts
+ differ
 waiting for group|to be resolved ; not all workers of a TensorFlow job joined its group ;
  one TF_CONFIG on all workers, differing in the index alone; every worker started and its port open; the same number of
  GPUs on each
@@ -80,19 +85,23 @@ GID table change ; the addresses of an RDMA interface changed while the job ran 
     "amd-gpu-error": r"""
 XGMI ; a link between AMD GPUs (XGMI) failed ;
  amd-smi xgmi -e and dmesg say which; reset the GPUs (amd-smi reset -G), leave the node out where it returns
-ring \S{1,40} timeout|job_timedout|MES |qcm fence|Failed to (?:evict|quiesce) ; a queue of an AMD GPU stood still, and the
+ring \S{1,40} timeout|job_timedout|MES |qcm fence|Failed to (?:evict|quiesce) ; a queue of an AMD GPU stood still, and
+ the
  driver resets it ;
  update amdgpu driver and firmware together; run the same kernel alone; reset the GPU (amd-smi reset -G) and drain the
  node where it returns under other programs
-page fault|PROTECTION_FAULT|MEMORY_(?:FAULT|APERTURE)|ILLEGAL|INVALID_PACKET ; a kernel on an AMD GPU used an address that
+page fault|PROTECTION_FAULT|MEMORY_(?:FAULT|APERTURE)|ILLEGAL|INVALID_PACKET ; a kernel on an AMD GPU used an address
+ that
  it may not ;
  it is a fault of the program or its libraries: AMD_SERIALIZE_KERNEL=3 and HSA_XNACK as needed show which kernel;
  one ROCm for driver and user space; IOMMU with iommu=pt
 """,
     "network-not-found": r"""
-undefined symbol|symbol lookup error|version \S{1,30} not (?:found|defined) ; the network plugin needs another release of a
+undefined symbol|symbol lookup error|version \S{1,30} not (?:found|defined) ; the network plugin needs another release
+ of a
  library (libfabric, libibverbs, NCCL) than the one that is loaded ;
- ldd -r on the plugin's file shows what is missing: put the libraries that came with the plugin (EFA: /opt/amazon/efa/lib)
+ ldd -r on the plugin's file shows what is missing: put the libraries that came with the plugin (EFA:
+ /opt/amazon/efa/lib)
  before others in LD_LIBRARY_PATH, in the image too
 GDAKI ; no NIC of this host can be driven by GPU kernels (GIN over GDAKI) ;
  ConnectX-6 Dx or newer with DOCA and a driver that allows it; NCCL_GIN_TYPE=2 takes the proxy, NCCL_GIN_ENABLE=0 none
@@ -125,13 +134,16 @@ overlapping devices ; two ranks of a group for symmetric memory have the same de
  own GPU (set_device(LOCAL_RANK)); other groups do without symmetric memory
 """,
     "collective-mismatch": r"""
-submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only some ranks hand over a tensor to Horovod,
+submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only some ranks hand over a tensor to
+ Horovod,
  and the others never do ;
- the lines Missing ranks (Stalled ranks) name who: look at their logs and stacks first (crash, data that ran out, another
+ the lines Missing ranks (Stalled ranks) name who: look at their logs and stacks first (crash, data that ran out,
+ another
  branch). Every rank must reduce the same tensors in every step; hvd.join() where data is uneven
 """,
     "connection-refused": r"""
-SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|mooncake|nixl ; the transfer engine of the peer
+SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|mooncake|nixl ; the transfer engine of the
+ peer
  (Mooncake, NIXL) does not listen at the address that it gave ;
  see that the peer's server runs and tells an address that others reach (host name or --host of its own, no 127.0.0.1);
  open its ports; where it was restarted, clear its old entry in the metadata server
@@ -159,13 +171,16 @@ no ctrl interface|SOCKET_IFNAME|interfaces? (?:not|that)|[Nn]o (?:network )?inte
  hostNetwork); correct NCCL_GPUDIRECTTCPX_SOCKET_IFNAME and _CTRL_DEV (NCCL_FASTRAK_IFNAME, NCCL_FASTRAK_CTRL_DEV)
 """,
     "nvswitch-error": r"""
-NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk NVLink fail|not trained ; a link between a GPU and an
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk NVLink fail|not trained ; a link between a GPU
+ and an
  NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
  nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
  tray, and have it replaced where the link stays down
 """,
     "nvlink-error": r"""
-NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|connections?)|not trained ; a link between a
+NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|connections? are missing)|not trained
+ ; a link
+ between a
  GPU and an NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
  nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
  tray, and have it replaced where the link stays down

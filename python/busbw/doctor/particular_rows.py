@@ -50,7 +50,8 @@ requires NIC ; the graph file names a NIC that this host does not have ;
  unset NCCL_GRAPH_FILE and NCCL_TOPO_FILE, or give files of this machine
 """,
     "cuda-ipc": r"""
-custom_all_reduce|custom_ar\b|quick_all_?reduce ; the server's own all-reduce cannot open the memory of another GPU (CUDA
+custom_all_reduce|custom_ar\b|quick_all_?reduce ; the server's own all-reduce cannot open the memory of another GPU
+ (CUDA
  IPC): no peer access, another container, or expandable segments ;
  switch it off: --disable-custom-all-reduce; then nvidia-smi topo -p2p r, one container with --ipc=host for all ranks,
  and PYTORCH_CUDA_ALLOC_CONF without expandable_segments
@@ -140,7 +141,8 @@ health compromised|miss count|assert_var|handling bad device|Health issue|device
  leave the node out where it returns, and replace the NIC
 """,
     "mpi-network": r"""
-no (?:active messages|remote memory access|remote registered|atomic|auxiliary|copy across|\S{0,12} ?am) ?\S{0,20} ?\S{0,20}transport
+no (?:active messages|remote memory access|remote registered|atomic|auxiliary|copy across|\S{0,12} ?am) ?\S{0,20}
+ ?\S{0,20}transport
  to|no usable transports ; UCX has no transport left that reaches the peer: UCX_TLS or UCX_NET_DEVICES leaves out the
  network that both hosts share ;
  unset both, or name a network in them: UCX_TLS=rc,ud,sm,self,cuda_copy,cuda_ipc (tcp without RDMA),
@@ -246,7 +248,8 @@ No such device|\b19\b ; the NIC has no address (GID) at that index in this conta
  interface out by NCCL_IB_HCA
 """,
     "subnet-manager": r"""
-TIMEOUT|[Tt]imed? ?out|completed (?:with|in) error|MAD Error|[Nn]o response|not respond|Remote error|SubnGet|SubnSet|recv
+TIMEOUT|[Tt]imed? ?out|completed (?:with|in) error|MAD Error|[Nn]o response|not respond|Remote
+ error|SubnGet|SubnSet|recv
  error|light sweep|Failure initiating|(?:Sending|Setting) \S.{0,60}failed|Request for \w+ failed ; the subnet manager
  gets no answer from a node or switch ;
  the line names node and port (GUID, LID, path): ibtracert and ibnetdiscover find it; reseat its cable, reset that NIC
@@ -261,13 +264,15 @@ routing engine|dfsssp|torus|NUE\d|\bAD\d\d\b|fat-?tree|[Rr]out(?:e|ing)|hops?\b|
  ; the subnet manager cannot compute routes as configured ;
  look which links or switches are missing (ibdiagnet, iblinkinfo); choose the routing engine that fits the topology
  (-R ftree, updn, minhop), with root and node files of this fabric
-[Pp]_?[Kk]ey|partition|MGID|MLID|multicast|\bMC\b|mcast|join|\bgroup\b ; a partition or multicast group is refused by the
+[Pp]_?[Kk]ey|partition|MGID|MLID|multicast|\bMC\b|mcast|join|\bgroup\b ; a partition or multicast group is refused by
+ the
  subnet manager ;
  partitions.conf must name the port's GUID, its membership, rate and MTU; compare with ibstat and with
  /sys/class/infiniband/*/ports/1/pkeys; NCCL_IB_PKEY is an index into these
 QoS|qos|\bSL\b|service level ; the subnet manager's quality of service is set up wrongly ;
  correct qos-policy.conf and the SLs in opensm.conf; NCCL_IB_SL must be one of these
-file|\bdb\b|conf\w*|option|parse|syntax|directory|console|permission ; a file or setting of the subnet manager is wrong ;
+file|\bdb\b|conf\w*|option|parse|syntax|directory|console|permission ; a file or setting of the subnet manager is
+ wrong ;
  correct the file or line that is named (opensm.conf, partitions.conf, the cache in /var/cache/opensm), then restart it
 LIDS?\b ; the subnet manager has no address (LID) to give, or its stored ones do not fit ;
  stop it, remove guid2lid in /var/cache/opensm, start it again while no job runs; lower lmc

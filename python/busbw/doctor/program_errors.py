@@ -19,7 +19,8 @@ failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another
 loads it, on the kind of GPU that runs it
 NCCL is not supported on CPU ; a worker without a GPU takes part in collectives over NCCL ; give every worker a GPU \
 that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
-Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different shape ; \
+Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different \
+shape ; \
 pad or cut to one shape on all ranks before the call (the last batch: drop_last=True), or take a call for different \
 sizes (all_gather_object, all_to_all with splits)
 threads? to join the rendezvous|rendezvous\.cc ; in a job of XLA (JAX) all wait for a device that never joined ; look \
@@ -27,7 +28,8 @@ for the first error of the device or process that is missing (out of memory, Xid
 compiling or loading takes long: XLA_FLAGS=--xla_gpu_nccl_termination_timeout_seconds=N \
 --xla_gpu_executable_terminate_timeout_seconds=N
 (?:exit\w*|terminated|killed|died) (?:with|by|due to|from)?:? ?(?:signal|exit ?code|code|status)?:? ?(?:-9\b|9\b|137\b|\
-SIGKILL(?! by OOM)) ; a process was killed from outside: mostly the host, the pod or the job had no memory left ; dmesg (oom-kill), \
+SIGKILL(?! by OOM)) ; a process was killed from outside: mostly the host, the pod or the job had no memory left ; \
+dmesg (oom-kill), \
 kubectl describe pod or sacct -o MaxRSS say whether; more memory, fewer workers and processes that load weights at once
 heartbeat RPC failed|DEADLINE_EXCEEDED ; a call to another process got no answer in its time ; see that the \
 coordinator (process 0) and its host still run and that its port is open to all hosts; its own log says why it ended
@@ -161,7 +163,8 @@ with a different incarnation|is already connected|ALREADY_EXISTS ; a process cam
 or two have the same number, \
 while the others still run ; restart all processes together, give each its own process_id (and one coordinator per \
 job)
-[Pp]reempt(?!ion_\w+\.(?:cc|h|py)) ; the host or worker was taken away ; look at the events of the scheduler or cloud for that worker; start \
+[Pp]reempt(?!ion_\w+\.(?:cc|h|py)) ; the host or worker was taken away ; look at the events of the scheduler or \
+cloud for that worker; start \
 again from the last checkpoint, on capacity that is not spot or with restarts allowed
 ~FileNotFoundError|No such file or directory|(?:[Ff]ile|[Ff]older|[Dd]irector\w{1,6}|[Pp]ath|checkpoint|\
 /\S{1,200}).{0,80}\
@@ -196,7 +199,8 @@ lengths at the last frame of your own code on that rank; a sample or column may 
 and batches; look at the sizes that are passed on that rank
 peer access is not supported ; these GPUs cannot access each other's memory ; switch the custom all-reduce off \
 (--disable-custom-all-reduce, use_custom_all_reduce disable), NCCL_P2P_DISABLE=1; look at ACS and IOMMU
-Reused local directory|/\d{6}_(?:locals|barrier|cache_usage|shard_\w+|next_epoch) ; an earlier run left shared memory of that dataset behind ; \
+Reused local directory|/\d{6}_(?:locals|barrier|cache_usage|shard_\w+|next_epoch) ; an earlier run left shared \
+memory of that dataset behind ; \
 streaming.base.util.clean_stale_shared_memory() once at the start, or another local directory
 unique IP address|VLLM_HOST_IP ; nodes tell the same address ; set VLLM_HOST_IP on each node to its own address, \
 host network for containers
@@ -215,11 +219,15 @@ Horovod job failed|minimum? .{0,20}slots|Current available slots ; too few hosts
 host of the discovery script or hostfile answers ssh and has its slots; raise --elastic-timeout
 ~~requires .{0,40}(?:version|>=|==|install)|is required but|please install|pip install ; a package is missing or too \
 old ; install the version that is named, in the environment of all nodes
-\b401[ :]{1,2}[CU]\w|(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}401\b|[Uu]nauthori[sz]ed|authentication required|pull access denied|requested access .{0,20}denied ; the registry \
+\b401[ \
+:]{1,2}[CU]\w|(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}401\b|[Uu]nauthori[sz]ed|authentication \
+required|pull access denied|requested access .{0,20}denied ; the registry \
 refuses this user ; log in to the registry on that node: ~/.config/enroot/.credentials, docker login, imagePullSecrets
-manifest (?:unknown|for)|name unknown|(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}404\b|\b404 [A-Z]\w|[Nn]ot [Ff]ound.{0,20}manifest|InvalidImageName ; there is no image of \
+manifest (?:unknown|for)|name unknown|(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}404\b|\b404 \
+[A-Z]\w|[Nn]ot [Ff]ound.{0,20}manifest|InvalidImageName ; there is no image of \
 that name and tag ; correct it (enroot: REGISTRY#IMAGE:TAG, a file as ./IMAGE.sqsh), or push it for this processor
-(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}429\b|\b429 [A-Z]\w|toomanyrequests|[Rr]ate limit ; the registry allows no more downloads for now ; log in, keep a mirror, or \
+(?:[Ss]tatus|HTTP\S{0,8}|[Cc]ode|[Ee]rror|[Rr]esponse)\W{1,3}429\b|\b429 [A-Z]\w|toomanyrequests|[Rr]ate limit ; \
+the registry allows no more downloads for now ; log in, keep a mirror, or \
 import the image once to a file (enroot import) that all nodes read
 failed to execute: |exec: "|exec format error|entrypoint(?!s) ; the image lacks the program or entrypoint that is \
 started, or is for another processor ; docker run --rm IMAGE ls -l of it; --no-container-entrypoint; an image of \
@@ -263,7 +271,8 @@ Error no file named|no file named ; a folder of a model lacks its weights ; down
 (model.safetensors.index.json and all parts), give the right folder, the same on all nodes
 gpu-architecture|nvrtc: ; the CUDA compiler at run time (NVRTC) is too old for this GPU ; a newer CUDA build of the \
 framework, TORCH_CUDA_ARCH_LIST of this GPU, no older nvrtc in LD_LIBRARY_PATH
-Number of processes must|(?<!-)num_processes\b.{0,30}(?:must|defined|None)|coordinator_address|process_id must ; JAX was not told how many processes \
+Number of processes must|(?<!-)num_processes\b.{0,30}(?:must|defined|None)|coordinator_address|process_id must ; \
+JAX was not told how many processes \
 there are ; jax.distributed.initialize(coordinator_address, num_processes, process_id), or start it by a launcher \
 whose variables JAX knows (Slurm, Open MPI, Kubernetes)
 exceeded \d+% memory budget|nanny|CommClosedError ; a worker of Dask ran out of memory or was lost ; a higher memory \

@@ -243,7 +243,8 @@ _VALUE = re.compile(r"\d{1,9}")
 _SHORT_NOT = re.compile(r"\b(was|is|are|has|have|had|were|did|does|do|should|must)n't\b", re.IGNORECASE)
 _ASSERTED = re.compile(
     r"^.{0,200}?(?:\bAssertion failed: .{0,200}?\. (?=\S)|\[enforce fail at [^\]]{1,120}\]\.? ?(?:\S{1,80}\. )?"
-    r"|\b(?:Check failed|TORCH_CHECK failed): .{0,120}?\) (?:is false: ?)?(?=[A-Za-z])|\.(?:cc|cpp|cu|cuh|h):\d{1,6}[\]:)] ?)"
+    r"|\b(?:Check failed|TORCH_CHECK failed): .{0,120}?\) (?:is false: ?)?(?=[A-Za-z])"
+    r"|\.(?:cc|cpp|cu|cuh|h):\d{1,6}[\]:)] ?)"
 )
 """What C++ puts before a sentence: where it stands, and the condition."""
 

@@ -68,7 +68,10 @@ def test_a_line_that_ends_with_a_device_is_no_counter_of_nothing(tmp_path: Path)
     assert all(map(is_dull, ["errors: 0", "rnr_nak_retry_err:0", "errors:0", "failed=0", "error: none"]))
 
 
-COMM = "n0:4{0}:5{0} [{0}] NCCL INFO ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} busId {0}b000 commId 0x7a - Init START\n"  # fmt: skip
+COMM = (
+    "n0:4{0}:5{0} [{0}] NCCL INFO ncclCommInitRank comm 0x5{0} rank {0} nranks 2 cudaDev {0} nvmlDev {0} "
+    "busId {0}b000 commId 0x7a - Init START\n"
+)
 SHARP = "n0:40:50 [0] sharp_plugin.c:311 NCCL WARN NET/IB : SHARP coll init error: Cannot create SHARP job(-11)\n"
 FAILED = "RuntimeError: NCCL error in: x.cpp:2418, internal error - please report this issue, NCCL version 2.26.2\n"
 
@@ -90,16 +93,16 @@ def test_a_check_that_an_exception_reports_is_no_crash(tmp_path: Path) -> None:
 
 
 def test_a_list_of_what_may_be_names_no_cause(tmp_path: Path) -> None:
-    said = "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. "
-    said += "There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer due to high memory "
-    (found,) = loud(said + "usage. (2) ray stop --force is called.\n", tmp_path)
+    said = "Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error. "
+    said += "There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer due to high "
+    (found,) = loud(said + "memory usage. (2) ray stop --force is called.\n", tmp_path)
     assert "memory" not in found.title
     (found,) = loud("RuntimeError: MPI worker pool was shut down: worker process exited with signal 9\n", tmp_path)
     assert "oom-kill" in found.fix
 
 
 def test_what_is_known_of_the_sentence_stands_before_the_place_that_threw_it(tmp_path: Path) -> None:
-    frame = '[rank2]:   File "/v/site-packages/torch/distributed/_symmetric_memory/__init__.py", line 8, in rendezvous\n'
+    frame = '[rank2]:   File "/v/site-packages/torch/_symmetric_memory/__init__.py", line 8, in rendezvous\n'
     text = "[rank2]: Traceback (most recent call last):\n" + frame
     text += "[rank2]: RuntimeError: pidfd_getfd failed: Operation not permitted (errno 1)\n"
     fix = loud(text, tmp_path)[0].fix
@@ -145,7 +148,7 @@ def test_a_tool_that_finds_no_rdma_device_is_no_health(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reason", "cure"),
     [
-        ("TopologyAffinityError\nMessage:  Pod was rejected: Resources cannot be allocated with Topology", "topologyManagerPolicy"),
+        ("TopologyAffinityError\nMessage:  Pod was rejected: not with Topology locality", "topologyManagerPolicy"),
         ("OutOfnvidia.com/gpu", "Allocatable"),
         ("NodeShutdown", "elsewhere"),
     ],

@@ -9,7 +9,8 @@ SIGNATURE = Signature(
     title="a peer closed the connection: another rank ended or failed first",
     patterns=(
         r"Accept failed: Bad file descriptor",
-        r"Collective ops is aborted by: ?(?:Socket|failed to connect|connection|stream|cancel|.{0,40}(?:closed|reset|shut ?down))",
+        r"Collective ops is aborted by: ?(?:Socket|failed to connect|connection|stream|cancel"
+        r"|.{0,40}(?:closed|reset|shut ?down))",
         r"HorovodInternalError(?!.{0,80}(?:nccl|cuda))|Horovod has been shut down",
         r"Socket closed",
         r"Couldn't read remote address|Failed to exchange data between (?:server|client)",

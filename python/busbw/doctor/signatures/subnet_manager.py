@@ -11,8 +11,8 @@ SIGNATURE = Signature(
     explains=("fabric-manager", "ib-port-down", "ib-connect-timeout"),
     confirm="sminfo; ibdiagnet; iblinkinfo; the log of the subnet manager from its start",
     cure=(
-        "see that one subnet manager is master (sminfo), its node's port is Active, and opensm.conf and partitions.conf "
-        "are as meant; restart it and look at its first errors"
+        "see that one subnet manager is master (sminfo), its node's port is Active, and opensm.conf and "
+        "partitions.conf are as meant; restart it and look at its first errors"
     ),
     severity=Severity.WARNING,
     source="opensm's log; NVLink's nvlsm writes the same",
