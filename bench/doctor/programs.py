@@ -23,7 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "python"))
+sys.path[:0] = [str(HERE.parents[1] / "python"), str(HERE.parent)]
+
+from on_gpus import MULTICAST_OFF  # noqa: E402
 
 from busbw.base.programs import ask, with_this_package  # noqa: E402
 
@@ -118,7 +120,7 @@ def commands(program: Program, port: int) -> list[list[str]]:
 
 def run(program: Program, port: int, folder: Path) -> None:
     """Run it, at most for its time, with all output in one file."""
-    placed = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NCCL_NVLS_ENABLE": "0"}
+    placed = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **MULTICAST_OFF}
     with (folder / f"{program.name}.txt").open("wb") as out:
         started = []
         many = commands(program, port)

@@ -67,6 +67,7 @@ ALLOWED = {
     "bench/watch/timeline_page.py": "a browser, and commands of a user",
     "tools/kill_launchers.py": "starts and ends a Slurm of its own",
     "tools/kill_shapes.py": "programs of a user that start launchers by themselves, in words",
+    "bench/doctor/programs.py": "programs and launchers of a user, in one log",
     "bench/cpu/stores.py": "a compiler, and programs that are timed, where busbw is not installed",
     "bench/import/measure.py": "its figures are those of the child: the less stands in between, the better",
 }
