@@ -24,7 +24,7 @@ Incompatible versions ; Slurm's commands and daemons are of releases that do not
     "slurm-resources": r"""
 UnexpectedAdmissionError|devices unavailable for (?P<what>\S+) ; the kubelet can give fewer devices ({what}) than the
  scheduler counted on: one became unhealthy, or the device plugin was restarted ;
- kubectl describe node (Allocatable), the log of the device plugin's pod and dmesg (Xid) on that node; cordon it and
+ kubectl describe node (Allocatable), the log of the device plugin's pod and dmesg (Xid) on that node. Cordon it and
  reset or replace the device that is unhealthy, then delete the pod so that it is placed again
 placement group|required GPUs exceeds|fulfill resource request|autoscaler ; more GPUs or nodes are asked for than Ray's
  cluster has free ;
@@ -174,8 +174,8 @@ nvidia-container-(?:cli|runtime).{0,80}(?:driver|nvml|initialization|ldcache) ; 
 exit status 32|mount\.nfs|mount\.lustre|NFS|access denied by server ; a network volume (NFS, Lustre) of the pod cannot
  be
  mounted on that node ;
- mount it by hand on the node: the server must export it to that node's address (exportfs, its firewall) and answer;
- nfs-common or the file system's client must be installed there
+ mount it by hand on the node: the server must export it to that node's address (exportfs, its firewall) and answer.
+ The node needs nfs-common or the file system's client
 FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
  see that the claim, secret or config map exists in this namespace and the storage's driver runs on the node
 """,

@@ -25,7 +25,7 @@ CUDA_VISIBLE_DEVICES before the program starts
 resolve Linux kernel version|kernel-headers|linux-headers|precompiled (?:driver|package) ; the driver's container \
 finds no \
 headers or ready modules for the kernel that runs ; give it the distribution's package sources (proxy, subscription, \
-repoConfig), a kernel that these hold, precompiled drivers of that kernel (driver.usePrecompiled), or install the \
+repoConfig), a kernel that these hold, precompiled drivers of that kernel (driver.usePrecompiled). Or install the \
 driver on the host and switch the container off
 nouveau ; another driver, nouveau, holds the GPU ; blacklist it (/etc/modprobe.d: blacklist nouveau, options nouveau \
 modeset=0), update-initramfs or dracut, reboot

@@ -57,7 +57,8 @@ tasks? that reached the barrier|Wait_for_all_tasks|coordination.{0,40}[Bb]arrier
  reached
  its start ;
  read the logs of the tasks that are named: never started, crashed while they loaded, or another coordinator address.
- num_processes and coordinator_address alike on all, its port open; initialization_timeout=SECONDS where starts are slow
+ All take one num_processes and coordinator_address, whose port is open. Where starts are slow set
+ initialization_timeout=SECONDS
 etcd|no leader ; etcd, over which the processes find each other, does not answer ;
  etcdctl endpoint health; give every process its address (--rdzv-endpoint); a full disk or a lost majority stops it. The
  c10d backend needs none
@@ -74,7 +75,7 @@ waiting for group|to be resolved ; not all workers of a TensorFlow job joined it
 No such device|errno 19\b ; the RDMA device or port of that queue pair is gone, or its GID belongs to an interface that
  the process does not see ;
  ibv_devinfo in the same container: the port must be Active and its interface in this network namespace (RoCE: host
- network, or the RDMA plugin's own); name the devices that work (NCCL_IB_HCA)
+ network, or the RDMA plugin's own). Name the devices that work (NCCL_IB_HCA)
 No data available|\b61\b|GID\b.{0,60}(?:zero|null|empty) ; the entry of the GID table that is used is empty: the
  interface has no address of that kind ;
  show_gids on both hosts; unset NCCL_IB_GID_INDEX, or set the index of RoCE v2 with an IPv4 address; give the interface
@@ -106,7 +107,7 @@ undefined symbol|symbol lookup error|version \S{1,30} not (?:found|defined) ; th
 GDAKI ; no NIC of this host can be driven by GPU kernels (GIN over GDAKI) ;
  ConnectX-6 Dx or newer with DOCA and a driver that allows it; NCCL_GIN_TYPE=2 takes the proxy, NCCL_GIN_ENABLE=0 none
 NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no provider on this host ;
- fi_info -p efa in the same container must list devices: attach EFA to the instance, give the container
+ fi_info -p efa in the same container must list devices. Attach EFA to the instance, give the container
  /dev/infiniband (vpc.amazonaws.com/efa), use the libfabric of the EFA installer before others in LD_LIBRARY_PATH
 \bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
@@ -128,10 +129,10 @@ handshake|endpoint|connection|connect|REMOTE_DISCONNECT|not active|inactive|GID|
  (MC_GID_INDEX, UCX_IB_GID_INDEX); see whether the other server died first; open its ports
 """,
     "window-mismatch": r"""
-overlapping devices ; two ranks of a group for symmetric memory have the same device: they are on different hosts, which
+overlapping devices ; two ranks of a group for symmetric memory have the same device. They are on different hosts, which
  PyTorch's symmetric memory does not span here, or one GPU was given to both ;
  make such groups of the ranks of one host (or of one NVLink domain with IMEX and fabric handles), each rank with its
- own GPU (set_device(LOCAL_RANK)); other groups do without symmetric memory
+ own GPU (set_device(LOCAL_RANK)). Other groups do without symmetric memory
 """,
     "collective-mismatch": r"""
 submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only some ranks hand over a tensor to
@@ -145,8 +146,8 @@ submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only 
 SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|mooncake|nixl ; the transfer engine of the
  peer
  (Mooncake, NIXL) does not listen at the address that it gave ;
- see that the peer's server runs and tells an address that others reach (host name or --host of its own, no 127.0.0.1);
- open its ports; where it was restarted, clear its old entry in the metadata server
+ see that the peer's server runs and tells an address that others reach (host name or --host of its own, no
+ 127.0.0.1). Open its ports; where it was restarted, clear its old entry in the metadata server
 /job:worker|grpc|ipv4:|ipv6: ; a worker's server (gRPC) does not listen at its address: not started, ended, or named
  wrongly ;
  read that worker's own log first; the same cluster list (TF_CONFIG, coordinator_address) on all, each worker started,
@@ -174,7 +175,7 @@ no ctrl interface|SOCKET_IFNAME|interfaces? (?:not|that)|[Nn]o (?:network )?inte
 NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk NVLink fail|not trained ; a link between a GPU
  and an
  NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
- nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
+ nvidia-smi nvlink -s on the GPU that is named. Reset GPUs and NVSwitches together (a cold reboot), reseat the board or
  tray, and have it replaced where the link stays down
 """,
     "nvlink-error": r"""
@@ -182,7 +183,7 @@ NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|
  ; a link
  between a
  GPU and an NVSwitch did not come up, and the fabric manager leaves that GPU or link out ;
- nvidia-smi nvlink -s on the GPU that is named; reset GPUs and NVSwitches together (a cold reboot), reseat the board or
+ nvidia-smi nvlink -s on the GPU that is named. Reset GPUs and NVSwitches together (a cold reboot), reseat the board or
  tray, and have it replaced where the link stays down
 """,
     "gpu-too-new": r"""
