@@ -5,9 +5,10 @@
 
 namespace busbw {
 
-// A signal that mpiexec gets while its proxy starts the ranks reaches children that still have the proxy's own handlers,
-// and is lost. The proxy then sleeps until they end, passes nothing on and answers nothing; mpiexec waits for it, and
-// further signals change nothing. A proxy that serves sleeps in poll for as long as a rank has its PMI descriptor open.
+// A signal that mpiexec gets while its proxy starts the ranks reaches children that still have the proxy's own
+// handlers, and is lost. The proxy then sleeps until they end, passes nothing on and answers nothing; mpiexec waits for
+// it, and further signals change nothing. A proxy that serves sleeps in poll for as long as a rank has its PMI
+// descriptor open.
 class DeafProxy {
  public:
   DeafProxy();
