@@ -30,7 +30,8 @@ HARMLESS = (
     "x --tokenizer llama --max-len 4096", "openssl x -passin file:/etc/p", "snmpwalk -v3 -a SHA -x AES host",
     "max_new_tokens=512", "AuthType=auth/munge", "AuthInfo=socket=/var/run/munge", "x --max-tokens=4096 y",
     "token_type: bearer1x", "password_file=/etc/secret/pw", "KEY_LENGTH=2048", "passwordRef=vaultname", "TOKEN=99",
-    "token_ids=[1, 2, 3]", "secret_path: vault/data/x1", "token_type_ids=tensor([0, 1])", "API_TOKEN=true", "x --auth-method basic1",
+    "token_ids=[1, 2, 3]", "secret_path: vault/data/x1", "token_type_ids=tensor([0, 1])",
+    "API_TOKEN=true", "x --auth-method basic1",
     "name: NCCL_DEBUG, value: INFO", "text: |\n  password rules follow", "https://h/t/step-12/loss",
 )  # fmt: skip
 
