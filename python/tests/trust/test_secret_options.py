@@ -30,7 +30,8 @@ HARMLESS = (
     "x --tokenizer llama --max-len 4096", "openssl x -passin file:/etc/p", "snmpwalk -v3 -a SHA -x AES host",
     "max_new_tokens=512", "AuthType=auth/munge", "AuthInfo=socket=/var/run/munge", "x --max-tokens=4096 y",
     "token_type: bearer1x", "password_file=/etc/secret/pw", "KEY_LENGTH=2048", "passwordRef=vaultname", "TOKEN=99",
-    "token_ids=[1, 2, 3]", "secret_path: vault/data/x1", "API_TOKEN=true", "x --auth-method basic1",
+    "token_ids=[1, 2, 3]", "secret_path: vault/data/x1", "token_type_ids=tensor([0, 1])",
+    "API_TOKEN=true", "x --auth-method basic1",
     "name: NCCL_DEBUG, value: INFO", "text: |\n  password rules follow", "https://h/t/step-12/loss",
 )  # fmt: skip
 
@@ -39,6 +40,12 @@ HARMLESS = (
 def test_a_short_secret_is_hidden(shape: str) -> None:
     for secret in _secrets(shape):
         assert secret not in hide(shape.format(secret))
+
+
+def test_a_token_of_a_bot_without_digits_is_hidden_in_an_address() -> None:
+    assert hide("https://api.telegram.org/bot3239898712:AAmqZNfNgypZeGraCxCULv-WbxYdoZPnsq/send") == (
+        "https://api.telegram.org/bot3239898712:***/send"
+    )
 
 
 @pytest.mark.parametrize("text", [*HARMLESS, "secretRef: name: regcred", "secretKeyRef: name: wandb"])

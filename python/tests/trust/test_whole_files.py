@@ -26,7 +26,7 @@ COMMANDS = (
     "fleet judge fleet.jsonl --prometheus OUT/x.prom", "watch --read recordings --trace OUT/x.json",
     "watch --read recordings --timeline OUT/x.html", "import good.log --collective all_reduce --output OUT/x.jsonl",
 )  # fmt: skip
-THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "1G"\nmin_busbw_GBps = 2.0\nranks = 8\nsource = "x"\n'
+THRESHOLDS = '[[threshold]]\ncollective = "all_reduce"\nbytes = "8"\nmin_busbw_GBps = 2.0\nranks = 2\nsource = "x"\n'
 FLEET = (
     '{"busbw_fleet": 1, "nodes": ["a", "b"], "pods": {"a": "p", "b": "p"}, "rails": 1}\n'
     '{"round": 0, "kind": "within", "channel": "rail0", "nodes": ["a", "b"], "samples": [1.0, 1.1]}\n'
