@@ -12,7 +12,7 @@ from typing import BinaryIO
 from busbw.doctor.calls import Watching
 from busbw.doctor.scan import DIGITS, Scanning
 from busbw.doctor.scan import MAX_LINE as LOOKED_AT
-from busbw.doctor.weary import Weary
+from busbw.doctor.work_limit import Weary
 from busbw.machine.nccl.log import is_inert
 
 MAX_LINE = 65536

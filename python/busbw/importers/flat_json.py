@@ -51,16 +51,20 @@ def looks_like(head: str) -> bool:
 def parse(text: str, sink: Sink) -> None:
     """Objects with sizes, at any depth that people nest results."""
     runs: Runs | None = None
-    unread = 0
+    unread, unnamed = 0, False
     for line, value in json_values(text):
         for raw in rows_in(value):
             if runs is not None and runs.nameless >= MAX_UNREAD and runs.is_empty:
-                break  # it is told, with what to do about it
+                unnamed = True  # what to do about it is told at the end
+                break
             if runs is None:
                 runs = Runs(sink, list(raw))
                 runs.told(_collective_in(value))
             cells = cells_of_object(raw)
             unread += not runs.add(cells, line, str(sorted([(column.field, cell) for column, cell in cells])))
+        if unnamed:
+            sink.problem(line, f"{MAX_UNREAD} objects in a row name no collective: the rest of the file was not read")
+            break
         if unread > MAX_UNREAD:
             sink.problem(
                 line, f"more than {MAX_UNREAD} objects above cannot be read: the rest of the file was not read"

@@ -26,8 +26,8 @@ from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
-from busbw.importers.tiring import Tiring, may_head_table
 from busbw.importers.values import ELEMENT_BYTES, number
+from busbw.importers.work_limit import Tiring, may_head_table
 from busbw.records import Collective
 
 MAX_TRIES = 20_000

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import sieve, weary
+from busbw.doctor import sieve
+from busbw.doctor import work_limit as log_work
 from busbw.doctor.facts import gather
 from busbw.doctor.findings import init_incomplete
 from busbw.doctor.inputs import Inputs, read_inputs
@@ -22,7 +23,8 @@ from busbw.doctor.scan import Scanning
 from busbw.doctor.snapshot import TextFile
 from busbw.doctor.verdict import Outcome, verdict
 from busbw.expect import reasons
-from busbw.importers import import_path, tiring
+from busbw.importers import import_path
+from busbw.importers import work_limit as file_work
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.reading import Reading
 from busbw.importers.stream import Stream
@@ -80,7 +82,7 @@ def test_a_file_of_different_lines_is_offered_to_the_formats_so_often_and_no_mor
     path = written(tmp_path, different(120_000, TABLE_WORDS))
     fed = counting(monkeypatch, Stream, "feed")
     report = import_path(path, lambda _: None)
-    most = tiring.ALLOWED / (tiring.CHEAP + tiring.DEAR)
+    most = file_work.ALLOWED / (file_work.CHEAP + file_work.DEAR)
     assert 1000 < fed["feed"] < most
     assert "were searched for heads of nccl-tests' tables alone" in report.skimmed_over
     assert "to 120000 " in report.skimmed_over
@@ -100,7 +102,7 @@ def test_lines_that_look_like_results_and_are_none_are_not_told_for_ever(
     rows = [f"{line} busbw=1.5 size=many" for line in different(60_000)]
     problems = counting(monkeypatch, Reading, "problem")
     report = import_path(written(tmp_path, ["a log"], rows), lambda _: None)
-    assert 100 < problems["problem"] < (tiring.ALLOWED + tiring.FOR_HEADS) / tiring.PER_PROBLEM + 1000
+    assert 100 < problems["problem"] < (file_work.ALLOWED + file_work.FOR_HEADS) / file_work.PER_PROBLEM + 1000
     assert report.skimmed_over
 
 
@@ -108,7 +110,7 @@ def test_heads_everywhere_are_not_read_for_ever(tmp_path: Path, monkeypatch: pyt
     heads = [f"x # nThread {line} type " for line in different(120_000, TABLE_WORDS)]
     fed = counting(monkeypatch, Stream, "feed")
     report = import_path(written(tmp_path, heads), lambda _: None)
-    assert fed["feed"] < (tiring.ALLOWED + tiring.FOR_HEADS) / (tiring.CHEAP + tiring.DEAR)
+    assert fed["feed"] < (file_work.ALLOWED + file_work.FOR_HEADS) / (file_work.CHEAP + file_work.DEAR)
     assert "up to line" in report.skimmed_over
 
 
@@ -119,8 +121,8 @@ def test_the_doctor_looks_at_a_sum_of_different_lines_and_at_the_end(
     path = written(tmp_path, different(150_000, known), [FAULT], different(1000, known, seed=6))
     looked = counting(monkeypatch, Scanning, "look")
     ((_, scan),) = read_logs([TextFile(str(path), None)])
-    most = (weary.ALLOWED + weary.FOR_WORDS) / 12 + weary.TAIL
-    assert weary.TAIL < looked["look"] < most < 150_000
+    most = (log_work.ALLOWED + log_work.FOR_WORDS) / 12 + log_work.TAIL
+    assert log_work.TAIL < looked["look"] < most < 150_000
     assert scan.lines == 151_001
     assert "connection-refused" in scan.hits
     assert scan.passed_over.split(" of the lines ")[0].isdigit()
@@ -150,7 +152,7 @@ def test_objects_of_a_log_are_not_taken_apart_in_vain(tmp_path: Path, monkeypatc
     before = sieve._said
     monkeypatch.setattr(sieve, "_said", lambda raw: parts.update(taken=1) or before(raw))
     ((_, scan),) = read_logs([TextFile(str(path), None)])
-    assert weary.TAIL < parts["taken"] < 60_000
+    assert log_work.TAIL < parts["taken"] < 60_000
     assert scan.lines == 101_001
     assert "connection-refused" in scan.hits
     assert scan.passed_over
@@ -195,21 +197,21 @@ def test_a_small_packed_log_is_looked_at_up_to_a_sum_of_bytes_and_at_its_end(
     path.write_bytes(gzip.compress(text))
     ((_, scan),) = read_logs([TextFile(str(path), None)])
     assert not scan.passed_over
-    monkeypatch.setattr(weary, "FREE_UNPACKED", len(text) // 4)
-    monkeypatch.setattr(weary, "TIMES_UNPACKED", 0)
+    monkeypatch.setattr(log_work, "FREE_UNPACKED", len(text) // 4)
+    monkeypatch.setattr(log_work, "TIMES_UNPACKED", 0)
     monkeypatch.setattr(sieve, "BLOCK", 1 << 16)
     ((_, scan),) = read_logs([TextFile(str(path), None)])
     assert scan.lines == 12_101
     assert "connection-refused" in scan.hits
     assert scan.passed_over.startswith(tuple("123456789"))
-    assert weary.most_unpacked(weary.FREE_BYTES) is None
+    assert log_work.most_unpacked(log_work.FREE_BYTES) is None
 
 
 def test_what_a_small_packed_file_unpacks_to_earns_no_work() -> None:
-    packed, plain = tiring.Tiring(), tiring.Tiring()
-    for each, size in ((packed, 5 * tiring.MIB), (plain, None)):
-        each.read_up_to(500 * tiring.MIB, size)
-        for _ in range(tiring.ALLOWED // tiring.CHEAP + 1):
+    packed, plain = file_work.Tiring(), file_work.Tiring()
+    for each, size in ((packed, 5 * file_work.MIB), (plain, None)):
+        each.read_up_to(500 * file_work.MIB, size)
+        for _ in range(file_work.ALLOWED // file_work.CHEAP + 1):
             each.spend("x", cheap=True)
     assert packed.is_tired
     assert not plain.is_tired
