@@ -115,6 +115,16 @@ bool may_be_secret(const Announced& found, std::string_view value) {
   return found.name.size() > 4 && value.size() >= 6 && has_digit && has_letter;
 }
 
+// Where a list ends that a value is, as in [1, 2] and tensor([0, 1]); 0 where it is none.
+std::size_t end_of_list(std::string_view text, std::size_t start) {
+  std::size_t list = start;
+  while (list < text.size() && (std::isalnum(static_cast<unsigned char>(text[list])) || text[list] == '_')) ++list;
+  if (list > start) list = list < text.size() && text[list] == '(' ? list + 1 : text.size();
+  if (list >= text.size() || text[list] != '[') return 0;
+  const std::size_t end = std::min(text.find(']', list), text.size() - 1) + 1;
+  return list > start && end < text.size() && text[end] == ')' ? end + 1 : end;
+}
+
 // ALL,WANDB_API_KEY=word, as Slurm and Open MPI hand on the variables of a job within one of theirs; `api_key: word`.
 std::string hide_assignments(const std::string& text) {
   std::string shown;
@@ -129,7 +139,7 @@ std::string hide_assignments(const std::string& text) {
     std::size_t end = is_quoted ? text.find(text[start], start + 1) : text.find_first_of(" \t\r\n,;|&\"'", start);
     if (end == text.npos) end = text.size();
     if (is_quoted && end < text.size()) ++end;
-    if (start < text.size() && text[start] == '[') end = std::min(text.find(']', start), text.size() - 1) + 1;
+    if (const std::size_t list = end_of_list(text, start)) end = list;
     const std::string_view value = std::string_view(text).substr(start, end - start);
     if (!value.empty() && value.front() != '$' && may_be_secret(found, value))
       shown += "***";

@@ -294,7 +294,7 @@ ENTRIES = {
         _file(lambda path: import_path(path, _keep)), _samples,
     ),
     "packed logs": Entry(
-        ("importers.lines",), _file(lambda path: import_path(path, lambda _: None), "x.log.gz"), _packed
+        ("importers.lines", "importers.gunzip"), _file(lambda path: import_path(path, lambda _: None), "x.log.gz"), _packed
     ),
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),

@@ -47,6 +47,7 @@ OURS = {
     "launch.clouds.azureml.prices": "the answer of Azure's price list",
     "launch.kubernetes_queue": "the JSON of kubectl",
     "launch.local": "/sys",
+    "launch.pmi": "/proc",
     "launch.turns": "the credentials of a socket",
     "launch.supervise": "/proc",
     "experiment.tune_nccl.ways": "tables that tune nccl wrote itself, for their hash",
