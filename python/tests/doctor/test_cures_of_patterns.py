@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.doctor.advice import own_advice
-from busbw.doctor.examine import examine
-from busbw.doctor.facts import gather
-from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.finding import Severity
 from busbw.doctor.launch_rows import LAUNCH_ROWS
 from busbw.doctor.machine_errors import MACHINE
 from busbw.doctor.machine_rows import MACHINE_ROWS
@@ -20,12 +17,7 @@ from busbw.doctor.program_errors import FAMILIES
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.topics import is_dull
 
-
-def loud(text: str, folder: Path) -> list[Finding]:
-    path = folder / "job.log"
-    path.write_text(text)
-    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
-    return [each for each in found if each.severity is not Severity.NOTE]
+from .test_corpus import loud
 
 
 @pytest.mark.parametrize(
