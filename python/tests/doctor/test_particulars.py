@@ -40,6 +40,11 @@ def first(text: str, folder: Path) -> Finding:
         ("./x: symbol lookup error: undefined symbol: fi_fabric2", "undefined-symbol", "libfabric", "EFA"),
         (f"{WARN}Something: could not read /etc/nccl/moon.conf", "nccl-warnings", "moon",
          "see that /etc/nccl/moon.conf"),
+        # The process and thread that stand behind a host's name are no IPv6 address, though hexadecimal.
+        ("node2:771:802 [1] misc/socket.cc:477 NCCL WARN socketStartConnect: Connect to 192.168.10.11<42633> failed : "
+         "No route to host", "no-route", "a firewall rejects it", "open the firewall"),
+        ("node2:771:802 [1] misc/socket.cc:477 NCCL WARN socketStartConnect: Connect to 2001:db8:0:1::11<42633> failed "
+         ": No route to host", "no-route", "an IPv6 address", "NCCL_SOCKET_FAMILY=AF_INET"),
         (f"{RULE}\nThe daemon of that node lacks a moon. Please bring one\nand try again.\n{RULE}", "mpi-launch",
          "MPI says: The daemon", "MPI's own advice: Please bring one and try again"),
     ],
