@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from busbw.watch.members import PAIRS, SHOWN, Member, Verdict, accused, ago, by_communicator, name_of, ranks_of, sentence
+from busbw.watch.members import (
+    PAIRS,
+    SHOWN,
+    Member,
+    Verdict,
+    accused,
+    ago,
+    by_communicator,
+    name_of,
+    ranks_of,
+    sentence,
+)
 from busbw.watch.processes import RUNNING, Process
 from busbw.watch.standing import moved_ns_of
 

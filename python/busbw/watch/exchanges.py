@@ -149,11 +149,36 @@ def uneven_messages(groups: Mapping[int, Sequence[Member]], *, have_failed: bool
         if not in_all:
             continue
         who = next((each for each in in_all if any(each is pair.lacks for pair in waiting)), in_all[0])
-        amounts = "; ".join(_amounts(pair, who) for pair in waiting[:_SHOWN])
-        text = f"The messages of {who} do not match those of its peers: it {amounts}, of {name_of(members)}."
-        ranks = dict.fromkeys(each.row.rank for each in (who, *_both(waiting)))
-        return Verdict("message", tuple(ranks), text, accused([who]))
+        return _mismatch(who, waiting, members)
     return None
+
+
+def passed_messages(groups: Mapping[int, Sequence[Member]]) -> Verdict | None:
+    """A rank that has called further collectives of a communicator, without a message for which another waits there.
+
+    Who waits for the latter on other communicators waits for the message too. Fewer than half of the ranks may be so.
+    """
+    for members in groups.values():
+        uneven = [pair for pair in _pairs(members)
+                  if len(pair.sent) != len(pair.received) and pair.sender is not pair.receiver]  # fmt: skip
+        gone = [pair.lacks for pair in uneven if _has_passed(pair)]
+        if gone and 2 * len({id(each) for each in gone}) < len(members):
+            who = max(gone, key=lambda each: sum(each is other for other in gone))
+            return _mismatch(who, [pair for pair in uneven if who is pair.sender or who is pair.receiver], members)
+    return None
+
+
+def _has_passed(pair: _Pair) -> bool:
+    waiter = pair.receiver if pair.lacks is pair.sender else pair.sender
+    in_message = waiter.waiting and waiter.row.last.kind in PAIRS
+    return in_message and pair.lacks.row.collectives > waiter.row.collectives
+
+
+def _mismatch(who: Member, pairs: Sequence[_Pair], members: Sequence[Member]) -> Verdict:
+    amounts = "; ".join(_amounts(pair, who) for pair in pairs[:_SHOWN])
+    text = f"The messages of {who} do not match those of its peers: it {amounts}, of {name_of(members)}."
+    ranks = dict.fromkeys(each.row.rank for each in (who, *_both(pairs)))
+    return Verdict("message", tuple(ranks), text, accused([who]))
 
 
 def _pairs(members: Sequence[Member]) -> Iterator[_Pair]:

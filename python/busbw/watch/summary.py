@@ -69,7 +69,8 @@ class Summary:
         head = ("collective", "size", "calls", "bytes", "captured", "host us")
         lines = columns(head, rows, left=(0,))
         lines.append(
-            f"{self.calls:,} calls on {self.communicators:,} communicators' ranks in {len(self.ranks):,} processes"
+            f"{self.calls:,} call{_s(self.calls)} by {self.communicators:,} rank{_s(self.communicators)} of communicators "
+            f"in {len(self.ranks):,} process{'es' * (len(self.ranks) != 1)}"
         )
         counts = sorted(self.ranks.values())
         if len(counts) > 1 and counts[0] != counts[-1]:
@@ -97,6 +98,10 @@ class Summary:
         if self.missed_times:
             lines.append(f"{self.missed_times:,} calls of the sample have no time on the GPU")
         return "\n".join(lines)
+
+
+def _s(number: int) -> str:
+    return "s" * (number != 1)
 
 
 def summarise(paths: Iterable[Path]) -> Summary:

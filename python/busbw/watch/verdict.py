@@ -20,7 +20,13 @@ from busbw.watch.departed import (
     within_open_group,
 )
 from busbw.watch.ends import died, ended_first, first_of, left, refused
-from busbw.watch.exchanges import left_out_before_messages, messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.exchanges import (
+    left_out_before_messages,
+    messages_to_itself,
+    passed_messages,
+    uneven_messages,
+    unlike_messages,
+)
 from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes, who_has_not_come
 from busbw.watch.members import (  # fmt: skip
@@ -113,7 +119,8 @@ def judge(
         return new
     behind = {key: behind_of(members) for key, members in groups.items()}
     return (
-        _crossed(groups, behind, now_ns)
+        passed_messages(groups)
+        or _crossed(groups, behind, now_ns)
         or blocked(every, now_ns)
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
