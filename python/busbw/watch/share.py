@@ -13,7 +13,19 @@ from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
 from busbw.watch.makings import MADE, Making
 from busbw.watch.messages import MOST_MARKS, NONE, Called, Messages
-from busbw.watch.processes import EXITED, FROZEN, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
+from busbw.watch.processes import (
+    EXITED,
+    FROZEN,
+    GONE,
+    HISTORY,
+    MOST_OVER,
+    REPLACED,
+    RUNNING,
+    STOPPED,
+    TRACED,
+    Process,
+    joined,
+)
 from busbw.watch.pulses import MOST_PULSES, Pulse
 from busbw.watch.recording import ENDED, KINDS, OPS, TYPES, Communicator, Shape
 
@@ -296,9 +308,12 @@ def shifted(process: Process, by_ns: int, silent_s: float) -> Process:
 
 def merged(ours: Iterable[Process], theirs: Iterable[Process]) -> list[Process]:
     """Ours, and those of other hosts that share a communicator with one of ours, or with one that does."""
-    found = {process.key: process for process in ours}
+    ours, theirs = list(ours), list(theirs)
+    # The root of a growth, which alone knows both names of the grown communicator, may be on either side.
+    everyone = joined([*ours, *theirs])
+    found = {process.key: process for process in everyone[: len(ours)]}
     left = []
-    for process in theirs:
+    for process in everyone[len(ours) :]:
         if process.key in found and not found[process.key].is_here:
             # Its recording lies here too, but only its host knows its state.
             found[process.key] = process
@@ -306,10 +321,10 @@ def merged(ours: Iterable[Process], theirs: Iterable[Process]) -> list[Process]:
             left.append(process)
     known = {row.identity for process in found.values() for row in process.communicators}
     while True:
-        joined = [each for each in left if any(row.identity in known for row in each.communicators)]
-        if not joined:
+        sharing = [each for each in left if any(row.identity in known for row in each.communicators)]
+        if not sharing:
             return list(found.values())
-        for process in joined:
+        for process in sharing:
             found.setdefault(process.key, process)
             known |= {row.identity for row in process.communicators}
         left = [each for each in left if each.key not in found]

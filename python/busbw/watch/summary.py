@@ -69,8 +69,8 @@ class Summary:
         head = ("collective", "size", "calls", "bytes", "captured", "host us")
         lines = columns(head, rows, left=(0,))
         lines.append(
-            f"{self.calls:,} call{_s(self.calls)} by {self.communicators:,} rank{_s(self.communicators)} of communicators "
-            f"in {len(self.ranks):,} process{'es' * (len(self.ranks) != 1)}"
+            f"{self.calls:,} call{_s(self.calls)} by {self.communicators:,} rank{_s(self.communicators)} of "
+            f"communicators in {len(self.ranks):,} process{'es' * (len(self.ranks) != 1)}"
         )
         counts = sorted(self.ranks.values())
         if len(counts) > 1 and counts[0] != counts[-1]:
