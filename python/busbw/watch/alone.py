@@ -23,6 +23,8 @@ from busbw.watch.processes import RUNNING, Process
 from busbw.watch.standing import moved_ns_of
 
 Key = tuple[str, int, int]
+_LATELY = 4
+"""This part of the threshold."""
 
 
 def going_alone(processes: Sequence[Process], now_ns: int, least_ns: int) -> frozenset[Key]:
@@ -33,7 +35,13 @@ def going_alone(processes: Sequence[Process], now_ns: int, least_ns: int) -> fro
     groups = by_communicator(processes)
     then = now_ns - least_ns
     moving = {key: [each for each in members if moved_ns_of(each) > then] for key, members in groups.items()}
-    candidates = {each.process.key for members in moving.values() if len(members) == 1 for each in members}
+    # Who came a moment after the others and waits with them has not gone on.
+    lately_ns = now_ns - least_ns // _LATELY
+    candidates = {
+        each.process.key
+        for members in moving.values() if len(members) == 1
+        for each in members if moved_ns_of(each) > lately_ns and not _is_held(each)
+    }  # fmt: skip
     return frozenset(
         key
         for key in candidates
@@ -44,6 +52,11 @@ def going_alone(processes: Sequence[Process], now_ns: int, least_ns: int) -> fro
         )
         and any(_is_waited_for(key, members) for members in groups.values())
     )
+
+
+def _is_held(member: Member) -> bool:
+    """Within a call that has not come back, but for those that a group without an end has put off."""
+    return member.inside and (member.row.in_group_end or member.row.entered - member.row.returned == 1)
 
 
 def _is_waited_for(key: Key, members: Sequence[Member]) -> bool:

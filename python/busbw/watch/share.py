@@ -112,7 +112,7 @@ def _of_messages(messages: Messages, number_of: Callable[[Shape], int]) -> list[
     if messages == NONE:
         return None
     marks = [[place, [list(each) for each in found.items()]] for place, found in messages.marks.items()]
-    return [messages.is_whole, side(messages.sent), side(messages.received), marks]
+    return [messages.is_whole, side(messages.sent), side(messages.received), marks, messages.newest]
 
 
 def _list_of(making: Making) -> list[int]:
@@ -233,7 +233,8 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
 def _messages(raw: object, shapes: Sequence[Shape]) -> Messages:
     if raw is None:
         return NONE
-    whole, sent, received, marks = _list(raw, 4)
+    # A watcher of another release may not say which call is the newest.
+    whole, sent, received, marks, *newest = _list(raw, 5)
     left = HISTORY
 
     def side(found: object) -> dict[tuple[int, int], tuple[Called, ...]]:
@@ -251,7 +252,7 @@ def _messages(raw: object, shapes: Sequence[Shape]) -> Messages:
         _whole(place, 16): {_whole(number, 32): _whole(call) for number, call in _list(found, MOST_MARKS + 1)}
         for place, found in _list(marks, HISTORY)
     }
-    return Messages(whole is True, *sides, known)
+    return Messages(whole is True, *sides, known, _whole(newest[0]) if newest else 0)
 
 
 def _pulses(raw: object) -> dict[int, Pulse]:

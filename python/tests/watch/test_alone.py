@@ -64,10 +64,12 @@ def test_what_it_calls_is_said(lone: Communicator, what: str) -> None:
         job(lone_row(TO_ITSELF), waits=False),
         job(lone_row(TO_ITSELF), without=3),
         job(lone_row(TO_ITSELF, ago_s=5)),
+        job(lone_row(TO_ITSELF, ago_s=3.9)),
+        job(replace(lone_row(TO_ITSELF), entered=91)),
         [replace(each, communicators=(replace(each.communicators[0], entered_ns=NOW - SECOND),)) if each.pid == 1000
          else each for each in job(lone_row(TO_ITSELF))],
     ],
-    ids=["nobody waits", "a rank is not seen", "it is quiet too", "another one moves"],
+    ids=["nobody waits", "a rank is not seen", "it is quiet", "it came a moment later", "it waits", "another moves"],
 )  # fmt: skip
 def test_nobody_is_alone_where(processes: list[Process]) -> None:
     assert not going_alone(processes, NOW, T)
