@@ -49,6 +49,12 @@ class Summary:
 
     def text(self) -> str:
         """As a table, and what is missing from it."""
+        if not self.calls and self.ranks:
+            many, made = len(self.ranks), self.communicators
+            return (
+                f"no call was recorded: {many:,} process{'es' * (many != 1)} began to make a communicator, and "
+                f"{made:,} rank{_s(made)} came to the end of that"
+            )
         if not self.calls:
             return (
                 "no call of NCCL was recorded: the program made none, or has an NCCL within another library, where "
