@@ -50,9 +50,9 @@ class Summary:
     def text(self) -> str:
         """As a table, and what is missing from it."""
         if not self.calls and self.ranks:
-            many, made = len(self.ranks), self.communicators
+            began, made = len(self.ranks), self.communicators
             return (
-                f"no call was recorded: {many:,} process{'es' * (many != 1)} began to make a communicator, and "
+                f"no call was recorded: {began:,} process{'es' * (began != 1)} began to make a communicator, and "
                 f"{made:,} rank{_s(made)} came to the end of that"
             )
         if not self.calls:
