@@ -290,8 +290,9 @@ class Arrivals:
 
 def who_of(header: Header) -> str:
     """A process in a few words."""
-    name = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"pid {header.pid}"
-    return f"{name} ({header.host}, pid {header.pid})"
+    if header.launched_rank < 0:
+        return f"pid {header.pid} ({header.host})"
+    return f"rank {header.launched_rank} ({header.host}, pid {header.pid})"
 
 
 def _process(recording: Recording) -> _Process:

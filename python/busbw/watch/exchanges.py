@@ -16,7 +16,7 @@ from busbw.watch.members import (  # fmt: skip
     ranks_of,
     sentence,
 )
-from busbw.watch.messages import Called, side_by_side
+from busbw.watch.messages import Called, has_passed, side_by_side
 from busbw.watch.recording import Shape
 
 _SHOWN = 8
@@ -48,6 +48,12 @@ class _Pair:
     def lacks(self) -> Member:
         """Who has called less."""
         return self.sender if len(self.sent) < len(self.received) else self.receiver
+
+    @property
+    def is_passed(self) -> bool | None:
+        """Whether who has called less has gone on past it; None where that is not known."""
+        called = self.sent if self.lacks is self.sender else self.received
+        return has_passed(called, self.lacks.process.messages.newest)
 
 
 def unlike_messages(groups: Iterable[Sequence[Member]]) -> Verdict | None:
@@ -96,7 +102,7 @@ def left_out_before_messages(
             there = next((each for each in elsewhere(groups, member) if each.row.last.kind in PAIRS), None)
             if there is None:
                 continue
-            if not _have_not_come(groups[there.row.identity], blocked):
+            if not _have_not_come(groups[there.row.identity], blocked) and not _come_next(there, groups, blocked):
                 continue
             wanted = member.row.collectives + 1
             text = (
@@ -107,6 +113,13 @@ def left_out_before_messages(
             )
             return Verdict("order", tuple(each.row.rank for each in late), sentence(text), accused(late))
     return None
+
+
+def _come_next(there: Member, groups: Mapping[int, Sequence[Member]], blocked: Collection[Hashable]) -> bool:
+    """Whether those for whose messages it waits are blocked, and have not come to where they usually call them."""
+    mine = [pair for pair in _uneven(groups[there.row.identity]) if there is pair.sender or there is pair.receiver]
+    lacking = [pair for pair in mine if pair.lacks is not there and _is_waited_for(pair)]
+    return bool(lacking) and all(pair.lacks.process.key in blocked and pair.is_passed is False for pair in lacking)
 
 
 def _have_not_come(members: Sequence[Member], blocked: Collection[Hashable]) -> bool:
@@ -149,11 +162,39 @@ def uneven_messages(groups: Mapping[int, Sequence[Member]], *, have_failed: bool
         if not in_all:
             continue
         who = next((each for each in in_all if any(each is pair.lacks for pair in waiting)), in_all[0])
-        amounts = "; ".join(_amounts(pair, who) for pair in waiting[:_SHOWN])
-        text = f"The messages of {who} do not match those of its peers: it {amounts}, of {name_of(members)}."
-        ranks = dict.fromkeys(each.row.rank for each in (who, *_both(waiting)))
-        return Verdict("message", tuple(ranks), text, accused([who]))
+        return _mismatch(who, waiting, members)
     return None
+
+
+def passed_messages(groups: Mapping[int, Sequence[Member]]) -> Verdict | None:
+    """A rank that has gone on past where it usually calls a message, for which another one waits.
+
+    Who waits for the latter on other communicators waits for the message too. Fewer than half of the ranks may be so.
+    """
+    for members in groups.values():
+        uneven = _uneven(members)
+        gone = [pair.lacks for pair in uneven if _is_waited_for(pair) and pair.is_passed]
+        if gone and 2 * len({id(each) for each in gone}) < len(members):
+            who = max(gone, key=lambda each: sum(each is other for other in gone))
+            return _mismatch(who, [pair for pair in uneven if who is pair.sender or who is pair.receiver], members)
+    return None
+
+
+def _uneven(members: Sequence[Member]) -> list[_Pair]:
+    return [pair for pair in _pairs(members)
+            if len(pair.sent) != len(pair.received) and pair.sender is not pair.receiver]  # fmt: skip
+
+
+def _is_waited_for(pair: _Pair) -> bool:
+    waiter = pair.receiver if pair.lacks is pair.sender else pair.sender
+    return waiter.waiting and waiter.row.last.kind in PAIRS
+
+
+def _mismatch(who: Member, pairs: Sequence[_Pair], members: Sequence[Member]) -> Verdict:
+    amounts = "; ".join(_amounts(pair, who) for pair in pairs[:_SHOWN])
+    text = f"The messages of {who} do not match those of its peers: it {amounts}, of {name_of(members)}."
+    ranks = dict.fromkeys(each.row.rank for each in (who, *_both(pairs)))
+    return Verdict("message", tuple(ranks), text, accused([who]))
 
 
 def _pairs(members: Sequence[Member]) -> Iterator[_Pair]:

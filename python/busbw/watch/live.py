@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from busbw.base.errors import UserError
+from busbw.watch.alone import Key, goes_on_alone, going_alone, last_move_ns
 from busbw.watch.arrivals import Arrivals, Meeting
 from busbw.watch.at_rest import Rest
 from busbw.watch.departed import has_failed
@@ -166,12 +167,14 @@ class Watcher:
         for each in processes:
             if each.is_here and each.state not in {GONE, EXITED}:
                 self._ends.follow(each.key, each.pid)
-        seen = progress(processes)
+        least_ns = int(self.threshold_s() * 1e9)
+        lone = going_alone(self._for_lone(processes, now_ns, least_ns), now_ns, least_ns)
+        seen = progress([each for each in processes if each.key not in lone])
         moved = seen != self._seen or self._gpus_moved(processes)
         if moved:
             if self._seen and not self._told:
                 self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
-            self._seen, self._since_ns, self._told = seen, now_ns, False
+            self._seen, self._since_ns, self._told = seen, last_move_ns(processes, lone) if lone else now_ns, False
             self._history, self._is_history_told, self.said = None, False, ""
             self._rest.begin(processes, now_ns)
         quiet_ns = now_ns - self._since_ns
@@ -183,9 +186,9 @@ class Watcher:
             self._publish(processes, now_ns, quiet_ns)
         if quiet_ns < self.threshold_s() * 1e9:
             return self._of_some(processes, now_ns)
-        if moved or self._told or self._still_told:
+        if (moved and not lone) or self._told or self._still_told:
             return None
-        if self.share and not self._is_quiet_elsewhere(now_ns):
+        if self.share and not self._is_quiet_elsewhere(now_ns, lone):
             return None
         if not waits(everyone := self._with_others(processes, now_ns)) and not self._may_look(everyone, now_ns):
             return None
@@ -193,12 +196,19 @@ class Watcher:
         mine = [self._rest.seen(each) for each in self._lasting(processes)]
         is_long = self.hang_after_s is not None or quiet_ns >= MOST_S * 1e9
         alone_s = MOST_S if self.hang_after_s is None else ALONE * self.hang_after_s
-        verdict = judge(
-            self._with_others(mine, now_ns), now_ns, self._where, is_long=is_long, is_longest=quiet_ns >= alone_s * 1e9
+        everyone = self._with_others(mine, now_ns)
+        verdict = goes_on_alone(everyone, lone, now_ns) or judge(
+            everyone, now_ns, self._where, is_long=is_long, is_longest=quiet_ns >= alone_s * 1e9
         )
         verdict = self._with_kills(verdict)
         self._told = verdict is not None
         return self._given(verdict)
+
+    def _for_lone(self, processes: list[Process], now_ns: int, least_ns: int) -> list[Process]:
+        """Ranks of other hosts are looked for only where one of this host has waited for long."""
+        rows = [row for each in processes for row in each.communicators if row.entered > row.returned]
+        is_due = self.share and any(row.entered_ns < now_ns - least_ns for row in rows)
+        return self._with_others(processes, now_ns) if is_due else processes
 
     def _given(self, verdict: Verdict | None) -> Verdict | None:
         if verdict:
@@ -328,7 +338,7 @@ class Watcher:
             text=f"{verdict.text} Meanwhile the kernel has ended a process of this control group for lack of memory.",
         )
 
-    def _is_quiet_elsewhere(self, now_ns: int) -> bool:
+    def _is_quiet_elsewhere(self, now_ns: int, lone: frozenset[Key]) -> bool:
         """Whether nothing moves on the other hosts of this job either, as far as their watchers wrote."""
         assert self.share is not None
         ours = snapshot(self.recordings.values())
@@ -336,7 +346,7 @@ class Watcher:
         return all(
             summary.quiet_ns + age_ns >= self.threshold_s() * 1e9
             for summary, age_ns in self.share.others(now_ns)
-            if not summary.is_final and any(process.key in job for process in summary.processes)
+            if not summary.is_final and any(process.key in job - lone for process in summary.processes)
         )
 
     def _publish(self, processes: list[Process], now_ns: int, quiet_ns: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from busbw.watch.makings import Making
-from busbw.watch.members import Member, Verdict, ago, name_of, sentence
+from busbw.watch.members import Member, Verdict, ago, in_the_job, name_of, sentence
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.recording import Communicator
 
@@ -119,8 +119,8 @@ def _with_state(rank: int, process: Process, more: str = "") -> str:
 
 
 def _named(rank: int, process: Process) -> str:
-    job = f", rank {process.name} of the job" if process.name.isdecimal() and int(process.name) != rank else ""
-    return f"rank {rank} ({process.host}, pid {process.pid}{job})"
+    ranks = process.making.ranks if process.making else 0
+    return f"rank {rank} ({process.host}, pid {process.pid}{in_the_job(process, rank, ranks)})"
 
 
 def _by_identity(processes: Sequence[Process]) -> dict[int, list[tuple[Process, Making]]]:

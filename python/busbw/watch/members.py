@@ -48,9 +48,20 @@ class Member:
 
     def __str__(self) -> str:
         gpu = f", GPU {self.row.device}" if self.process.gpus and self.row.device >= 0 else ""
-        number = self.process.name
-        job = f", rank {number} of the job" if number.isdecimal() and int(number) != self.row.rank else ""
+        job = in_the_job(self.process, self.row.rank, self.row.ranks)
         return f"rank {self.row.rank} ({self.process.host}, pid {self.process.pid}{gpu}{job})"
+
+
+def in_the_job(process: Process, rank: int, ranks: int) -> str:
+    """By which other number people know it: the launcher's, else that in its largest communicator."""
+    if process.name.isdecimal():
+        return f", rank {process.name} of the job" if int(process.name) != rank else ""
+    largest = max((row.ranks for row in process.communicators), default=0)
+    numbers = {row.rank for row in process.communicators if row.ranks == largest}
+    # With several ranks in a process it is not known which of them this is.
+    if largest <= ranks or len(numbers) != 1 or rank in numbers:
+        return ""
+    return f", rank {numbers.pop()} of {largest} in its largest communicator"
 
 
 def by_communicator(processes: Iterable[Process]) -> dict[int, list[Member]]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from busbw.watch.recording import COLLECTIVES, KINDS, Shape, shape_of
 
 SEND, RECV = KINDS.index("send"), KINDS.index("recv")
 _COLLECTIVES = frozenset(KINDS.index(kind) for kind in COLLECTIVES)
+_GAPS, _ALIKE, _TIMES = 256, 32, 2
+"""So many distances are looked at, so many have to be alike at most, and so often the next one."""
 MOST_MARKS = 32
 """Collectives of a communicator by which the calls of two processes are laid side by side."""
 _CAPTURED = 1 << 13
@@ -27,6 +30,8 @@ class Messages:
     received: Mapping[tuple[int, int], tuple[Called, ...]] = field(default_factory=dict)
     marks: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     """Of each place, of some collectives their numbers and those of the calls. Other processes have the same ones."""
+    newest: int = 0
+    """The number of the newest call, whatever it is."""
 
 
 NONE = Messages()
@@ -37,7 +42,7 @@ def messages_of(calls: Iterable[tuple[int, tuple[int, ...]]], first: int) -> Mes
     sent: dict[tuple[int, int], list[Called]] = defaultdict(list)
     received: dict[tuple[int, int], list[Called]] = defaultdict(list)
     collectives: dict[int, dict[int, int]] = defaultdict(dict)
-    oldest = 0
+    oldest = number = 0
     for number, (_, sequence, what, _, how) in calls:
         oldest = oldest or number
         kind = how & 0x1F
@@ -54,7 +59,24 @@ def messages_of(calls: Iterable[tuple[int, tuple[int, ...]]], first: int) -> Mes
         {key: tuple(found) for key, found in sent.items()},
         {key: tuple(found) for key, found in received.items()},
         {place: _some(found) for place, found in collectives.items()},
+        number,
     )
+
+
+def has_passed(called: Sequence[Called], newest: int) -> bool | None:
+    """Whether a rank has gone on past where it usually calls the next message to a peer; None where that is not known.
+
+    Usual is what came after the same distances between such calls before, counted in its own calls.
+    """
+    if not newest:
+        return None
+    gaps = [after - before for (before, _), (after, _) in pairwise(called)][-_GAPS:]
+    for length in range(min(_ALIKE, len(gaps) - _TIMES), 0, -1):
+        then = gaps[len(gaps) - length :]
+        usual = [gaps[at] for at in range(length, len(gaps)) if gaps[at - length : at] == then]
+        if len(usual) >= _TIMES and min(usual) == max(usual):
+            return newest >= called[-1][0] + usual[0]
+    return None
 
 
 def _some(numbers: Mapping[int, int]) -> dict[int, int]:

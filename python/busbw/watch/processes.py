@@ -290,11 +290,12 @@ def left_behind(folder: Path, since: int = 0) -> dict[int, int]:
     return found
 
 
-def progress(processes: Iterable[Process]) -> tuple[tuple[object, ...], ...]:
+def progress(processes: Sequence[Process]) -> tuple[tuple[object, ...], ...]:
     """Changes whenever a call begins or returns anywhere, or a communicator comes or goes."""
     return (
         *((*p.key, row.place, row.entered, row.returned) for p in processes for row in p.communicators),
-        *((*p.key, p.making.since_ns) for p in processes if p.making),
+        # One of a single rank moves nobody else.
+        *((*p.key, p.making.since_ns) for p in processes if p.making and p.making.ranks != 1),
         # One that comes or goes, as a program's last.
         *((*p.key, len(p.over)) for p in processes if p.over),
         *((*p.key, p.is_leaving) for p in processes if p.state == EXITED),

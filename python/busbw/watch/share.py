@@ -13,7 +13,19 @@ from busbw.base.sentences import visible
 from busbw.watch.links import MAX_LINKS, Link
 from busbw.watch.makings import MADE, Making
 from busbw.watch.messages import MOST_MARKS, NONE, Called, Messages
-from busbw.watch.processes import EXITED, FROZEN, GONE, HISTORY, MOST_OVER, REPLACED, RUNNING, STOPPED, TRACED, Process
+from busbw.watch.processes import (
+    EXITED,
+    FROZEN,
+    GONE,
+    HISTORY,
+    MOST_OVER,
+    REPLACED,
+    RUNNING,
+    STOPPED,
+    TRACED,
+    Process,
+    joined,
+)
 from busbw.watch.pulses import MOST_PULSES, Pulse
 from busbw.watch.recording import ENDED, KINDS, OPS, TYPES, Communicator, Shape
 
@@ -100,7 +112,7 @@ def _of_messages(messages: Messages, number_of: Callable[[Shape], int]) -> list[
     if messages == NONE:
         return None
     marks = [[place, [list(each) for each in found.items()]] for place, found in messages.marks.items()]
-    return [messages.is_whole, side(messages.sent), side(messages.received), marks]
+    return [messages.is_whole, side(messages.sent), side(messages.received), marks, messages.newest]
 
 
 def _list_of(making: Making) -> list[int]:
@@ -221,7 +233,8 @@ def _process(raw: Mapping[str, object], shapes: Sequence[Shape]) -> Process:
 def _messages(raw: object, shapes: Sequence[Shape]) -> Messages:
     if raw is None:
         return NONE
-    whole, sent, received, marks = _list(raw, 4)
+    # A watcher of another release may not say which call is the newest.
+    whole, sent, received, marks, *newest = _list(raw, 5)
     left = HISTORY
 
     def side(found: object) -> dict[tuple[int, int], tuple[Called, ...]]:
@@ -239,7 +252,7 @@ def _messages(raw: object, shapes: Sequence[Shape]) -> Messages:
         _whole(place, 16): {_whole(number, 32): _whole(call) for number, call in _list(found, MOST_MARKS + 1)}
         for place, found in _list(marks, HISTORY)
     }
-    return Messages(whole is True, *sides, known)
+    return Messages(whole is True, *sides, known, _whole(newest[0]) if newest else 0)
 
 
 def _pulses(raw: object) -> dict[int, Pulse]:
@@ -296,9 +309,12 @@ def shifted(process: Process, by_ns: int, silent_s: float) -> Process:
 
 def merged(ours: Iterable[Process], theirs: Iterable[Process]) -> list[Process]:
     """Ours, and those of other hosts that share a communicator with one of ours, or with one that does."""
-    found = {process.key: process for process in ours}
+    ours, theirs = list(ours), list(theirs)
+    # The root of a growth, which alone knows both names of the grown communicator, may be on either side.
+    everyone = joined([*ours, *theirs])
+    found = {process.key: process for process in everyone[: len(ours)]}
     left = []
-    for process in theirs:
+    for process in everyone[len(ours) :]:
         if process.key in found and not found[process.key].is_here:
             # Its recording lies here too, but only its host knows its state.
             found[process.key] = process
@@ -306,10 +322,10 @@ def merged(ours: Iterable[Process], theirs: Iterable[Process]) -> list[Process]:
             left.append(process)
     known = {row.identity for process in found.values() for row in process.communicators}
     while True:
-        joined = [each for each in left if any(row.identity in known for row in each.communicators)]
-        if not joined:
+        sharing = [each for each in left if any(row.identity in known for row in each.communicators)]
+        if not sharing:
             return list(found.values())
-        for process in joined:
+        for process in sharing:
             found.setdefault(process.key, process)
             known |= {row.identity for row in process.communicators}
         left = [each for each in left if each.key not in found]

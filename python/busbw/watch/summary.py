@@ -49,6 +49,12 @@ class Summary:
 
     def text(self) -> str:
         """As a table, and what is missing from it."""
+        if not self.calls and self.ranks:
+            began, made = len(self.ranks), self.communicators
+            return (
+                f"no call was recorded: {began:,} process{'es' * (began != 1)} began to make a communicator, and "
+                f"{made:,} rank{_s(made)} came to the end of that"
+            )
         if not self.calls:
             return (
                 "no call of NCCL was recorded: the program made none, or has an NCCL within another library, where "
@@ -69,7 +75,8 @@ class Summary:
         head = ("collective", "size", "calls", "bytes", "captured", "host us")
         lines = columns(head, rows, left=(0,))
         lines.append(
-            f"{self.calls:,} calls on {self.communicators:,} communicators' ranks in {len(self.ranks):,} processes"
+            f"{self.calls:,} call{_s(self.calls)} by {self.communicators:,} rank{_s(self.communicators)} of "
+            f"communicators in {len(self.ranks):,} process{'es' * (len(self.ranks) != 1)}"
         )
         counts = sorted(self.ranks.values())
         if len(counts) > 1 and counts[0] != counts[-1]:
@@ -97,6 +104,10 @@ class Summary:
         if self.missed_times:
             lines.append(f"{self.missed_times:,} calls of the sample have no time on the GPU")
         return "\n".join(lines)
+
+
+def _s(number: int) -> str:
+    return "s" * (number != 1)
 
 
 def summarise(paths: Iterable[Path]) -> Summary:

@@ -20,10 +20,17 @@ from busbw.watch.departed import (
     within_open_group,
 )
 from busbw.watch.ends import died, ended_first, first_of, left, refused
-from busbw.watch.exchanges import left_out_before_messages, messages_to_itself, uneven_messages, unlike_messages
+from busbw.watch.exchanges import (
+    left_out_before_messages,
+    messages_to_itself,
+    passed_messages,
+    uneven_messages,
+    unlike_messages,
+)
 from busbw.watch.lingering import not_ended, stays
 from busbw.watch.making import in_making, twice_the_same, unlike_sizes, who_has_not_come
 from busbw.watch.members import (  # fmt: skip
+    PAIRS,
     Member,
     Verdict,
     accused,
@@ -112,7 +119,8 @@ def judge(
         return new
     behind = {key: behind_of(members) for key, members in groups.items()}
     return (
-        _crossed(groups, behind, now_ns)
+        passed_messages(groups)
+        or _crossed(groups, behind, now_ns)
         or blocked(every, now_ns)
         or _late(groups, behind, now_ns)
         or unanswered(groups, now_ns)
@@ -286,7 +294,7 @@ def _crossed(
     Of those that may have left a call out it is the one that did what it never did before, where most ranks that wait
     did not. Else it is the fewer ones, and of as many such a one.
     """
-    found = list(_crossings(groups, behind, now_ns))
+    found = sorted(_crossings(groups, behind, now_ns), key=lambda each: each[2])
     new = [verdict for member, verdict, _ in found if member.process.is_new_turn]
     waiting = {m.process.key: m.process.is_new_turn for members in groups.values() for m in members if m.waiting}
     if new and 2 * sum(waiting.values()) < len(waiting):
@@ -297,8 +305,8 @@ def _crossed(
 
 def _crossings(
     groups: Mapping[int, Sequence[Member]], behind: Mapping[int, Sequence[Member]], now_ns: int
-) -> Iterator[tuple[Member, Verdict, int]]:
-    """Who may have left a call out, what that is, and how many are late for it."""
+) -> Iterator[tuple[Member, Verdict, tuple[int, bool]]]:
+    """Who may have left a call out, what that is, how many are late for it, and whether it waits for none of those."""
     for key, late in sorted(behind.items(), key=lambda item: len(item[1])):
         for member in late:
             for other_key, other_late in behind.items():
@@ -315,7 +323,16 @@ def _crossings(
                 )
                 # The others that are late wait for this one somewhere else.
                 alike = [each for each in late if each is member or _waits_on(groups, each, other_key)]
-                yield member, Verdict("order", tuple(m.row.rank for m in alike), text, accused(alike)), len(late)
+                verdict = Verdict("order", tuple(m.row.rank for m in alike), text, accused(alike))
+                yield member, verdict, (len(late), _waits_for_another(mine, groups[other_key], theirs))
+
+
+def _waits_for_another(member: Member, members: Sequence[Member], waiting: Sequence[Member]) -> bool:
+    """Whether it is in a message with a rank that is none of those that wait: then these are not its reason."""
+    peer = next((each for each in members if each.row.rank == member.row.last.root), None)
+    if member.row.last.kind not in PAIRS or peer is None:
+        return False
+    return not any(each.process is peer.process for each in waiting)
 
 
 def _waits_on(groups: Mapping[int, Sequence[Member]], member: Member, key: int) -> Member | None:

@@ -336,3 +336,11 @@ def test_a_process_of_this_machine_that_no_number_can_be_is_gone(
     assert Numbers().here(file, "another-name", 5, me, containers.begun_at(me) or 0, boot) is None
     monkeypatch.setattr(containers, "_INITIAL", 1)
     assert Numbers().here(file, "another-name", 5, 999_999, 7, boot) is None, "not all processes are seen"
+
+
+def test_processes_that_called_nothing_are_not_taken_for_a_program_without_nccl(tmp_path: Path) -> None:
+    paths = [write(tmp_path, rank, [Row(rank, 3)] if rank else [], []) for rank in range(3)]
+    said = summarise(paths).text()
+    made = "no call was recorded: 3 processes began to make a communicator, and 2 ranks came to the end of that"
+    assert said == made
+    assert summarise([]).text().startswith("no call of NCCL was recorded")

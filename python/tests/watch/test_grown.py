@@ -15,6 +15,7 @@ from busbw.watch.grown import by_parent, two_names
 from busbw.watch.processes import snapshot
 from busbw.watch.recording import Recording, find
 from busbw.watch.replay import plan
+from busbw.watch.share import merged
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -86,3 +87,13 @@ def test_verdicts_arrivals_and_replays_see_one_communicator_of_three(recordings:
     meetings = [each for each in Arrivals().look(recordings) if isinstance(each, Meeting)]
     assert sorted(len(each.arrivals) for each in meetings) == [2, 3, 3, 3]
     assert sorted({size for rank in plan(recordings, None).ranks for size, _ in rank.communicators}) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("here", range(3))
+def test_hosts_that_share_a_folder_see_one_communicator_of_three(recordings: list[Recording], here: int) -> None:
+    """Each host reads its own recordings alone, so only the root's host knows both names."""
+    alone = [process for each in recordings for process in snapshot([each])]
+    rows = [row for process in merged([alone[here]], [*alone[:here], *alone[here + 1 :]])
+            for row in process.communicators if row.ranks == 3]  # fmt: skip
+    assert sorted(row.rank for row in rows) == [0, 1, 2]
+    assert len({row.identity for row in rows}) == 1

@@ -74,7 +74,7 @@ def test_our_cpu_library_is_recorded_by_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "linked.c").write_text(LINKED)
     words = [compiler, "-o", tmp_path / "linked", tmp_path / "linked.c", CPU, f"-Wl,-rpath,{CPU.parent}"]
     subprocess.run(words, check=True, timeout=60)
-    assert "5 calls on 1 communicators' ranks in 1 processes" in watch(tmp_path / "linked").stderr
+    assert "5 calls by 1 rank of communicators in 1 process" in watch(tmp_path / "linked").stderr
 
 
 def test_a_library_of_another_name_is_recorded_where_the_user_names_it(tmp_path: Path) -> None:
@@ -83,13 +83,13 @@ def test_a_library_of_another_name_is_recorded_where_the_user_names_it(tmp_path:
     shutil.copy(CPU, mine)
     words = (sys.executable, tmp_path / "ring.py", mine, "none")
     done = watch(*words, options=("--nccl", str(mine)))
-    assert "180 calls on 3 communicators' ranks in 3 processes" in done.stderr
+    assert "180 calls by 3 ranks of communicators in 3 processes" in done.stderr
     assert "no call of NCCL was recorded" in watch(*words).stderr
 
 
 def test_the_engine_in_host_memory_is_recorded() -> None:
     done = watch(BUILD / "bin" / "all_reduce_perf", "-b", "8", "-e", "8", "-t", "2")
-    assert "on 2 communicators' ranks in 1 processes" in done.stderr, done.stderr
+    assert "by 2 ranks of communicators in 1 process" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_job_of_many_short_communicators_has_each_of_them(tmp_path: Path) -> N
     subprocess.run(words, check=True, timeout=60)
     kept, few = tmp_path / "kept", tmp_path / "few"
     done = watch(tmp_path / "many", "10000", options=("--output", str(kept)))
-    assert "10,000 calls on 10,001 communicators' ranks in 1 processes" in done.stderr
+    assert "10,000 calls by 10,001 ranks of communicators in 1 process" in done.stderr
     assert "found no place" not in done.stderr
     # Room for all of them takes none on the disk before it is needed.
     watch(tmp_path / "many", "10", options=("--output", str(few), "--calls", "1024"))

@@ -43,7 +43,7 @@ def test_a_healthy_job_is_summed_up_and_nothing_else_is_said(tmp_path: Path) -> 
     done = watch(tmp_path, "none", "--output", str(tmp_path / "kept"))
     assert done.returncode == 0, done.stderr
     assert "busbw watch:" not in done.stderr
-    assert f"{RANKS * 2 * 150:,} calls on 8 communicators' ranks in 4 processes" in done.stderr
+    assert f"{RANKS * 2 * 150:,} calls by 8 ranks of communicators in 4 processes" in done.stderr
     assert len(list((tmp_path / "kept").glob("*.busbwrec"))) == RANKS
     assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
     with Recording(next((tmp_path / "kept").iterdir())) as recording:
@@ -124,7 +124,7 @@ def test_the_job_does_not_notice_the_death_of_its_watcher(tmp_path: Path) -> Non
     read = subprocess.run(
         [sys.executable, "-m", "busbw", "watch", "--read", str(kept)], capture_output=True, text=True, check=False
     )
-    assert f"{RANKS * 2 * 150:,} calls on 8 communicators' ranks in 4 processes" in read.stdout
+    assert f"{RANKS * 2 * 150:,} calls by 8 ranks of communicators in 4 processes" in read.stdout
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def call(times):
         (
             "call(3)\nif os.fork() == 0:\n    call(5); os._exit(0)\nos.wait()\n"
             "if len(sys.argv) < 4: os.execv(sys.executable, [sys.executable, *sys.argv, 'again'])",
-            "24 calls on 6 communicators' ranks in 4 processes",
+            "24 calls by 6 ranks of communicators in 4 processes",
         ),
         (
             "call(2)\nif os.fork() == 0:\n    time.sleep(2); os._exit(0)",
