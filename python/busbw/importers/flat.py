@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.importers.cells import has_decimal_comma, plain_number, split_unit
 from busbw.importers.collective import collective_of_file, named_in
 from busbw.importers.columns import FIGURES, SIZES, Column, Key
@@ -21,6 +22,7 @@ from busbw.importers.titles import caption, ranks_above
 from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
 from busbw.importers.values import collective_named, number, type_named
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Case, Collective, Library, Placement, Tool
 from busbw.records.bandwidth import bus_factor
 
@@ -97,6 +99,7 @@ class Runs:
 
     def add(self, cells: Cells, line: int, content: str) -> bool:
         """One row; whether it could be read."""
+        EFFORT.left -= PER_CELLS
         plain: dict[str, str] = {}
         figures: dict[Key, dict[str, tuple[str, str]]] = {}
         sizes: list[tuple[str, str]] = []

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.secrets import shortened
 from busbw.importers.agreement import agreeing
 from busbw.importers.collective import ALL, Columns, asking
@@ -27,7 +28,7 @@ from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, spli
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
 from busbw.importers.values import ELEMENT_BYTES, number
-from busbw.importers.work_limit import Tiring, may_head_table
+from busbw.importers.work_limit import PER_CASE, PER_FIGURES, PER_LINE, PER_SWEEP, Tiring, may_head_table
 from busbw.records import Collective
 
 MAX_TRIES = 20_000
@@ -108,6 +109,8 @@ class Reading:
         self._counted = take
         self.most_rows: int | None = None
         self._rows = 0
+        self._part = ""
+        """What is said of runs that end where reading did, before the file's end; "" while it goes on."""
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -140,10 +143,13 @@ class Reading:
         if draft.format in _EXACT and not self._agrees(draft):
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
+        if self._part:
+            draft.notes.append(self._part)
         sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self.ordinal))
         self.ordinal += 1
         kind = describe(sweep.collectives, sweep.ranks, sweep.run.machine)
         self._report.count(kind, draft.rows, draft.format)
+        EFFORT.spend(PER_SWEEP + (PER_CASE * len(draft.cases) or PER_FIGURES * draft.rows))
         for note in sweep.run.notes:
             self._report.note(draft.line, note)
         for case in draft.cases:
@@ -202,14 +208,21 @@ class Reading:
             if first == 1:
                 self._peeler.learn(lines)
             lines = self._frame.taken_off(lines)  # noqa: PLW2901 - as the page shows them
+            EFFORT.spend(PER_LINE * len(lines))
             start = 0
             while cuts is not None and (at := cuts.cut(first, lines, start)) is not None:
                 self._block(first + start, lines[start:at], lines[at:])
+                if self._part:
+                    break
                 if cuts.at_cut(first + at):
                     return
                 start = at
-            self._block(first + start, lines[start:] if start else lines, [])
-            self._tiring.read_up_to(self.source.taken, self.source.packed)
+            if not self._part:
+                self._block(first + start, lines[start:] if start else lines, [])
+            if self._part:
+                break
+        if self.source.is_cut and not self._part:
+            self.stops_before(None)
         if self._tiring.said:
             self._report.skimmed(self._tiring.said)
         for stream in list(self._streams.values()):
@@ -217,6 +230,12 @@ class Reading:
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
         if copies > 1:
             self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")
+
+    def stops_before(self, line: int | None) -> None:
+        """The call has cost what it may: what was read counts, and says that it is a part."""
+        where = f"to line {line - 1} " if line else ""
+        self._part = f"the file was read {where}and no further"
+        self._report.ends_early(f"{self._part}, as reading costs too much: {HINT}")
 
     # -- a part that is read apart -------------------------------------------------------------------------------
 
@@ -272,6 +291,9 @@ class Reading:
                 continue
             line = lines[at]
             number = first + at
+            if EFFORT.left <= 0:
+                self.stops_before(number)
+                return
             at += 1
             tiring.spend(line, cheap=True)
             if " NCCL " in line and "] NCCL " in line:
