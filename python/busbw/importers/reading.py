@@ -233,8 +233,8 @@ class Reading:
 
     def stops_before(self, line: int | None) -> None:
         """The call has cost what it may: what was read counts, and says that it is a part."""
-        where = f"to line {line - 1} " if line else ""
-        self._part = f"the file was read {where}and no further"
+        where = f"to line {line - 1}" if line and line > 1 else "in part"
+        self._part = f"the file was read {where} and no further"
         self._report.ends_early(f"{self._part}, as reading costs too much: {HINT}")
 
     # -- a part that is read apart -------------------------------------------------------------------------------
