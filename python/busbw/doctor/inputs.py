@@ -23,7 +23,8 @@ from busbw.doctor.packed import ends_early, is_packed, opened, read_first, read_
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import SAVED, HostState, Snapshot, TextFile
-from busbw.importers import import_path
+from busbw.importers import ImportedSweep, import_path
+from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
@@ -291,15 +292,21 @@ def _tables(name: str) -> tuple[tuple[Record, ...], str]:
     """The sweeps of a benchmark that a log holds, and which lines were not read in full for them."""
     found: list[Record] = []
     skimmed = ""
+
+    def take(sweep: ImportedSweep) -> None:
+        found.append(sweep.record())
+        if len(found) >= MAX_SWEEPS:
+            raise EnoughError(f"{MAX_SWEEPS:,} sweeps")
+
     try:
-        skimmed = import_path(Path(name), lambda sweep: found.append(sweep.record()), most_rows=MAX_ROWS).skimmed_over
+        skimmed = import_path(Path(name), take, most_rows=MAX_ROWS).skimmed_over
     except UserError:
         # The log that holds them is told as cut; what it holds up to there counts.
         if EFFORT.is_spent:
             skimmed = f"it was not searched for tables of results to its end: {HOW}"
         elif not (is_packed(name) and ends_early(name)):
             raise
-    return tuple(found[:MAX_SWEEPS]), skimmed
+    return tuple(found), skimmed
 
 
 def _holds_table(name: str) -> bool:

@@ -27,6 +27,8 @@ MAX_LOG_BYTES = 4 << 30
 ALONE_BYTES = 24 << 20
 """Below this one process is done before others have started."""
 MAX_PROCESSES = 16
+PER_LOG, MOST_FOR_ALL = 3_000, 0.5
+"""Beside its lines a log costs as much, most of it to tell what was found; of what is left at most that part."""
 FLAT = 20_000
 """Bytes that each log counts as beside its own."""
 
@@ -34,6 +36,8 @@ FLAT = 20_000
 def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
     """What every log says, in their order; a log without text is read from where it lies."""
     readable = [each for each in files if each.text is not None or not each.why]
+    if not EFFORT.is_lifted:
+        EFFORT.spend(min(PER_LOG * len(readable), max(0.0, EFFORT.left * MOST_FOR_ALL)))
     processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
     if processes < 2 or sum(map(size_of, readable)) < ALONE_BYTES:
         found = []

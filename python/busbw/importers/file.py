@@ -174,7 +174,7 @@ def import_stream(  # noqa: PLR0913 - options that are named
                 reading.as_lines(apart.Division(reading, stream.fileno(), part) if part is not None else None)
             reading.close()
         except EnoughError as enough:
-            report.skimmed(f"only the first {enough} rows of results were read; `busbw import` reads all of them")
+            report.skimmed(f"only the first {enough} were read; `busbw import` reads more of them")
     if not report.sweeps:
         report.seems = what_it_seems(head)
     for long_line in source.too_long:

@@ -67,8 +67,8 @@ MAX_DOCUMENT = 32 << 20
 
 OVERDRAFT = 300_000
 """Where the lines of one block cost what is left of the call, so much more may be read to the next line."""
-PER_MIB_PARSED = 30_000
-"""Of JSON and the like."""
+PER_MIB_PARSED, PER_MIB_OF_HTML = 30_000, 200_000
+"""Of JSON and the like; of pages, which are mostly tables."""
 
 _CHUNK = 1 << 20
 _LINE_OF_JSON = re.compile(r"\s*\{[^\n]*\}[ \t\r]*(?:\n|$)")
@@ -204,7 +204,8 @@ class Source:
             pending = lines.pop()
             read = len(lines)
             if self.is_framed:
-                EFFORT.left -= len(whole) * PER_MIB_PARSED / MIB + len(lines)
+                per_mib_ = PER_MIB_PARSED if self._html is None else PER_MIB_OF_HTML
+                EFFORT.left -= len(whole) * per_mib_ / MIB + len(lines)
                 lines = [part for line in lines for part in self._parts(line)]
                 whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:

@@ -156,9 +156,11 @@ class Reading:
             if case.conversion:
                 self._report.conversions[f"{draft.format}: {case.conversion}"] += 1
         self._take(sweep)
-        self._rows += len(draft.cases)  # not those of nccl-tests, which become no objects
-        if self.most_rows is not None and self._rows >= self.most_rows:
-            raise EnoughError(f"{self._rows:,}")
+        if self.most_rows is not None:
+            self._rows += len(sweep)
+            EFFORT.spend(PER_CASE * len(sweep))  # who asks for so many makes an object of each
+            if self._rows >= self.most_rows:
+                raise EnoughError(f"{self._rows:,} rows of results")
 
     def _agrees(self, draft: Draft) -> bool:
         """Leaves out and tells the rows that contradict themselves; whether the run can be."""
