@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from busbw.base.effort import EFFORT
 from busbw.base.errors import UserError, exiting_with
 from busbw.base.terminal import read_or_not
 from busbw.base.words import Args
@@ -53,8 +52,6 @@ def _run(args: Args) -> int:
     from busbw.doctor.pipes import kept
     from busbw.doctor.verdict import verdict
 
-    if args.whole:
-        EFFORT.lift()
     files = kept(args.file)
     named = listed(files)
     bundles = bundles_of(named)

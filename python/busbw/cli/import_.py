@@ -54,8 +54,6 @@ def run(args: Args) -> int:
     if args.recordings:
         return _recordings(args)
     code = 0
-    if args.whole:
-        EFFORT.lift()
     with _Destination(args) as destination:
         for name in args.file:
             try:

@@ -99,8 +99,8 @@ class Weary:
         waiting = deque[tuple[int, bytes]]()
         before = b""
         for each in lines:
-            if each[1] == before:
-                continue  # the same once more
+            if each[1] == before or not each[1]:
+                continue  # the same once more, or nothing
             before = each[1]
             waiting.append(each)
             if len(waiting) > self._tail:

@@ -120,7 +120,7 @@ class Runs:
             sizes = of_elements(plain["count"], plain["type"])
         if sizes:
             cell, unit = sizes[0] if len(sizes) == 1 else self._of_sizes(sizes)
-            plain["bytes"] = f"{cell}\0{unit}"
+            plain["bytes"] = f"{cell[:60]}\0{unit}"
         shared = figures.pop(_NOBODYS, {})
         if not figures:
             return self._measured(plain, _NOBODYS, shared, line, content)
@@ -185,12 +185,7 @@ class Runs:
         return run
 
     def _size(self, text: str) -> Figure | None:
-        cell, _, unit = text.partition("\0")
-        plain = plain_number(cell[:40], self.mark, commas=self.commas)
-        figure = Figure.of(plain, unit)
-        if figure is None:
-            figure = with_own_unit(plain)
-        return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
+        return _size_in(text, self.mark, self.commas)
 
     def _of_sizes(self, sizes: Sequence[tuple[str, str]]) -> tuple[str, str]:
         """The cell that has the bytes of all ranks, where elements, bytes and the part of a rank stand side by side.
@@ -208,13 +203,7 @@ class Runs:
         return min((each for each in found if scaled(each[0]) > 0.9 * most), key=lambda each: each[0].slack)[1]
 
     def _figure(self, cell: str, unit: str) -> Figure | None:
-        value, own = cell[:40], ""
-        if not value.replace(".", "", 1).isdecimal():
-            value, own = split_unit(_SPREAD.sub("", cell[:60])[:40])
-        plain = plain_number(value, self.mark, commas=self.commas)
-        figure = Figure.of(plain, own or unit)
-        # -1 and the like say that there is no figure.
-        return figure if figure is not None and figure.value >= 0 else None
+        return _figure_in(cell[:60], unit, self.mark, self.commas)
 
     def _end(self, run: _Run) -> None:
         groups: dict[tuple[str, ...], list[_Raw]] = {}
@@ -304,12 +293,38 @@ def _collective_of(text: str) -> Collective | None:
     return collective_named(re.sub(r"^(?:nccl|rccl|mpi|MPI)[_ ]?(?=[A-Za-z])", "", named))
 
 
+# A table says the same sizes, ranks and often times again and again.
+@lru_cache(maxsize=4096)
+def _size_in(text: str, mark: str, commas: bool) -> Figure | None:
+    cell, _, unit = text.partition("\0")
+    plain = plain_number(cell[:40], mark, commas=commas)
+    figure = Figure.of(plain, unit)
+    if figure is None:
+        figure = with_own_unit(plain)
+    return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
+
+
+@lru_cache(maxsize=4096)
+def _figure_in(cell: str, unit: str, mark: str, commas: bool) -> Figure | None:
+    value, own = cell[:40], ""
+    if not value.replace(".", "", 1).isdecimal():
+        value, own = split_unit(_SPREAD.sub("", cell)[:40])
+    plain = plain_number(value, mark, commas=commas)
+    figure = Figure.of(plain, own or unit)
+    # -1 and the like say that there is no figure.
+    return figure if figure is not None and figure.value >= 0 else None
+
+
 def _ranks_of(plain: Mapping[str, str]) -> tuple[int | None, int | None]:
     """(ranks, nodes): with nodes where nobody says whether the ranks are those of each node or of all."""
-    ranks, nodes, each = (whole_number(plain.get(name)) for name in ("ranks", "nodes", "per_node"))
+    return _ranks_said(*[plain.get(name, "")[:60] for name in ("ranks", "nodes", "per_node", "gpus")])
+
+
+@lru_cache(maxsize=1024)
+def _ranks_said(*said: str) -> tuple[int | None, int | None]:
+    ranks, nodes, each, gpus = map(whole_number, said)
     if ranks is not None:
         return ranks, None
-    gpus = whole_number(plain.get("gpus"))
     if each is not None:
         return (nodes * each if nodes else gpus), None
     return gpus, nodes if gpus and nodes and nodes > 1 else None
