@@ -111,7 +111,9 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     full = EFFORT.left
     for at, name in enumerate(inputs.files):
         if full * FOR_READING > EFFORT.left:
-            unread = f"{len(inputs.files) - at} of {len(inputs.files)} files were not read, {name} the first of them: {HOW}"
+            unread = (
+                f"{len(inputs.files) - at} of {len(inputs.files)} files were not read, {name} the first of them: {HOW}"
+            )
             snapshot = replace(snapshot, notes=(unread, *snapshot.notes))
             break
         try:
@@ -299,7 +301,7 @@ def _tables(name: str) -> tuple[tuple[Record, ...], str]:
             raise EnoughError(f"{MAX_SWEEPS:,} sweeps")
 
     try:
-        skimmed = import_path(Path(name), take, most_rows=MAX_ROWS).skimmed_over
+        skimmed = import_path(Path(name), take, most_rows=None if EFFORT.is_lifted else MAX_ROWS).skimmed_over
     except UserError:
         # The log that holds them is told as cut; what it holds up to there counts.
         if EFFORT.is_spent:

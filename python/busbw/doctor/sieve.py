@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, islice
 from io import FileIO
+from itertools import chain, islice
 from typing import BinaryIO
 
 from busbw.doctor.calls import Watching
@@ -55,7 +55,7 @@ def _numbered_blocks(stream: BinaryIO, weary: Weary) -> Iterator[Iterable[tuple[
         return
     behind, first = _end_of(stream, weary, first)
     lines = behind.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    yield zip(range(first, first + len(lines)), [each[:MAX_LINE] for each in lines if each] , strict=False)
+    yield zip(range(first, first + len(lines)), [each[:MAX_LINE] for each in lines if each], strict=False)
 
 
 def _end_of(stream: BinaryIO, weary: Weary, first: int) -> tuple[bytes, int]:

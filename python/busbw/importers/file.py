@@ -98,7 +98,9 @@ def import_folder(
     for at, file in enumerate(files):
         EFFORT.spend(PER_FILE)
         if EFFORT.is_spent:
-            report.ends_early(f"{len(files) - at} of its {len(files)} files were not read, as they cost too much: {HINT}")
+            report.ends_early(
+                f"{len(files) - at} of its {len(files)} files were not read, as they cost too much: {HINT}"
+            )
             break
         try:
             if is_recording(file):

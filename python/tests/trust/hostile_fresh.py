@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import lzma
-import pickle  # noqa: S403 - written only: nothing that reads it may unpickle it
+import pickle
 import random
 import sqlite3
 import struct
@@ -19,7 +19,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 MIB = 1 << 20
-WORDS = "rank node comm socket timeout error ring tree send recv proxy wait busbw size time_us failed link port".split()
+WORDS = [
+    "rank",
+    "node",
+    "comm",
+    "socket",
+    "timeout",
+    "error",
+    "ring",
+    "tree",
+    "send",
+    "recv",
+    "proxy",
+    "wait",
+    "busbw",
+    "size",
+    "time_us",
+    "failed",
+    "link",
+    "port",
+]
 ROW = b"     1048576        262144     float     sum      -1    10.00  104.86  104.86      0    10.00  104.86  104.86      0\n"
 
 
@@ -71,7 +90,9 @@ def flight(entries: int) -> bytes:
          "frames": [{"name": words(r, 1), "filename": "a.py", "line": at}]}
         for at in range(entries)
     ]  # fmt: skip
-    return json.dumps({"version": "2.4", "pg_config": {"0": {"name": "0", "ranks": "[0, 1]"}}, "entries": each}).encode()
+    return json.dumps(
+        {"version": "2.4", "pg_config": {"0": {"name": "0", "ranks": "[0, 1]"}}, "entries": each}
+    ).encode()
 
 
 def kineto(events: int) -> bytes:
@@ -83,7 +104,9 @@ def kineto(events: int) -> bytes:
          "In msg nelems": r.randrange(1 << 20), "Out msg nelems": 1, "Group size": 8, "stream": at % 99}}
         for at in range(events)
     ]  # fmt: skip
-    return json.dumps({"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0}, "traceEvents": each}).encode()
+    return json.dumps(
+        {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": 0}, "traceEvents": each}
+    ).encode()
 
 
 def chakra(nodes: int) -> bytes:
@@ -101,7 +124,9 @@ def database() -> bytes:
     """What nsys exports: a database."""
     with sqlite3.connect(":memory:") as base:
         base.execute("CREATE TABLE NVTX_EVENTS (start INT, text TEXT)")
-        base.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?)", ((at, f"ncclAllReduce {at}") for at in range(200_000)))
+        base.executemany(
+            "INSERT INTO NVTX_EVENTS VALUES (?, ?)", ((at, f"ncclAllReduce {at}") for at in range(200_000))
+        )
         return base.serialize() if hasattr(base, "serialize") else b"SQLite format 3\0" + bytes(4096)
 
 
@@ -127,7 +152,8 @@ def csv_of(columns: int, rows: int) -> bytes:
 def named_csv(rows: int) -> bytes:
     """A table of results, one line each."""
     return b"collective,size,ranks,time_us,algbw\n" + lines(
-        lambda r, at: f"all_reduce,{1 << at % 28},8,{20 + at % 50}.25,{(1 << at % 28) / (20.25 + at % 50) / 1e3:.3f}", rows
+        lambda r, at: f"all_reduce,{1 << at % 28},8,{20 + at % 50}.25,{(1 << at % 28) / (20.25 + at % 50) / 1e3:.3f}",
+        rows,
     )
 
 
@@ -145,7 +171,9 @@ def runs_of(cases: int, note: int = 0) -> bytes:
     run = {"schema": 1, "kind": "run", "run": "r", "tool": {"name": "busbw", "version": "1"}, "notes": ["x" * note]}
     case = {"schema": 1, "kind": "case", "run": "r", "collective": "all_reduce", "outcome": "measured", "bytes": 1024,
             "time_us": 5.5, "algbw_GBps": 0.186, "busbw_GBps": 0.3255, "ranks": 8}  # fmt: skip
-    return b"".join([json.dumps(run).encode(), b"\n", *[json.dumps({**case, "case": at}).encode() + b"\n" for at in range(cases)]])
+    return b"".join(
+        [json.dumps(run).encode(), b"\n", *[json.dumps({**case, "case": at}).encode() + b"\n" for at in range(cases)]]
+    )
 
 
 def many_records(count: int) -> Callable[[Path], object]:

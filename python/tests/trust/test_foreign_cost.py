@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from busbw.base.effort import ALLOWED, EFFORT
 from busbw.doctor import sieve
 from busbw.doctor import work_limit as log_work
 from busbw.doctor.facts import gather
@@ -186,16 +187,21 @@ def test_lines_alike_cost_nothing(tmp_path: Path) -> None:
     assert scan.alive == 200_000
 
 
-def test_the_doctor_reads_so_many_rows_and_the_import_all_of_them(tmp_path: Path) -> None:
+def test_the_doctor_reads_so_many_rows_the_import_more_and_both_all_of_a_trusted_file(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
-    rows = [f"all_reduce,{1 << 20},{20 + at % 50}.25,{(1 << 20) / (20.25 + at % 50) / 1e3:.3f}" for at in range(90_000)]
+    rows = [f"all_reduce,{1 << 20},{20 + at % 50}.25,{(1 << 20) / (20.25 + at % 50) / 1e3:.3f}" for at in range(75_000)]
     path.write_text("\n".join(["collective,size,time_us,algbw", *rows]) + "\n")
     found: list[ImportedSweep] = []
     assert not import_path(path, found.append).skimmed_over
-    assert sum(len(sweep) for sweep in found) == 90_000
+    assert sum(len(sweep) for sweep in found) == 75_000
+    EFFORT.left = ALLOWED
     snapshot, records = read_inputs(Inputs(files=(str(path),)))
-    assert sum(len(record.cases) for record in records) == 60_000
-    assert any("only the first 60,000 rows of results were read; `busbw import`" in note for note in snapshot.notes)
+    assert 20_000 <= sum(len(record.cases) for record in records) < 60_000
+    assert any("and no further, as reading costs too much" in note for note in snapshot.notes)
+    EFFORT.lift()
+    snapshot, records = read_inputs(Inputs(files=(str(path),)))
+    assert sum(len(record.cases) for record in records) == 75_000
+    assert not snapshot.notes
 
 
 def test_rows_in_doubt_are_held_against_so_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
