@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MIN_SAMPLES = 5
 LEVEL = 0.95
 RESAMPLES = 2000
+DRAWN_UP_TO = 500
+"""Samples of which resamples are drawn: of 40,000 they took a second and a gigabyte for each size."""
 SEED = 20260102
 
 
@@ -187,6 +189,12 @@ def _bootstrap_medians(values: Array, resamples: int, generator: np.random.Gener
 
     count = values.size
     block = block_length(values)
+    if count > DRAWN_UP_TO:
+        # The median of so many draws is a sample whose place in the order is distributed so; nothing need be drawn.
+        half = (count / block + 1) / 2
+        places = (generator.beta(half, half, size=resamples) * count).astype(np.int64)
+        of_places: Array = np.sort(values)[np.minimum(places, count - 1)]
+        return of_places
     blocks = -(-count // block)
     starts = generator.integers(0, count, size=(resamples, blocks))
     chosen = ((starts[:, :, None] + np.arange(block)) % count).reshape(resamples, blocks * block)[:, :count]

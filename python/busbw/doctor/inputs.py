@@ -39,7 +39,7 @@ MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
 BLOCK_BYTES = 1 << 20
 FOR_READING, FOR_TABLES = 0.7, 0.45
-"""Of what a call may spend: what is left of it for logs and tables, whatever lies beside them; and of that for tables."""
+"""Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
 PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED, PER_MIB_OF_RECORDS = 150, 12_000, 1_500, 60_000
 """To open a file, to tell what it is, to search it for the words of tables; to read records."""
 HOW = "they cost too much; give fewer, or --whole where you trust them"

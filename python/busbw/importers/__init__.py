@@ -16,7 +16,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-from busbw.base.effort import EFFORT
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UserError
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.file import import_folder, import_path, import_stream
@@ -37,15 +37,22 @@ def load(
     Where a part alone was read, `tell` gets a sentence.
     """
     records: list[Record] = []
+    left_out = 0
     read = import_folder if Path(path).is_dir() else import_path
 
     def take(sweep: ImportedSweep) -> None:
+        nonlocal left_out
         EFFORT.spend(PER_LOADED_SWEEP + PER_LOADED * len(sweep))
+        if EFFORT.is_spent and records:
+            left_out += 1
+            return
         records.append(sweep.record())
 
     report = read(Path(path), take, collective=collective)
     if report.is_part:
         tell(f"{path}: {report.skimmed_over}")
+    if left_out:
+        tell(f"{path}: {left_out} of the sweeps that were read are left out, as they cost too much: {HINT}")
     if not records:
         first = f": {report.problems[0]}" if report.problems else f": it seems to be {report.seems}"
         raise UserError(f"{path} holds no results that busbw can read{first}")

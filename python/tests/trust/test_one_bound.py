@@ -1,4 +1,4 @@
-"""What a call may spend on foreign files is one sum for all of them: what it did not read it says, `--whole` reads all."""
+"""What a call may spend on foreign files is one sum for all of them; it says what it did not read."""
 
 from __future__ import annotations
 
