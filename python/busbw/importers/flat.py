@@ -9,15 +9,16 @@ from functools import lru_cache
 from typing import Any
 
 from busbw.base.effort import EFFORT
-from busbw.importers.cells import has_decimal_comma, plain_number, split_unit
+from busbw.importers.cells import has_decimal_comma
 from busbw.importers.collective import collective_of_file, named_in
 from busbw.importers.columns import FIGURES, SIZES, Column, Key
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import whole_number
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.rates import settled
+from busbw.importers.said import figure_in, ranks_of, size_in
 from busbw.importers.shape import SCALE, agrees, derived_ranks, ranks_of_ratio
-from busbw.importers.sizes import all_of_1000, of_elements, with_own_unit
+from busbw.importers.sizes import all_of_1000, of_elements
 from busbw.importers.titles import caption, ranks_above
 from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
@@ -155,7 +156,7 @@ class Runs:
         if key.ranks or _OF_RANKS.isdisjoint(plain):
             ranks: tuple[int | None, int | None] = (key.ranks, None)
         else:
-            ranks = _ranks_of(plain)
+            ranks = ranks_of(plain)
         run = self._run((collective, *ranks, key.library or plain.get("library")), line)
         if run is None:
             return False
@@ -185,7 +186,7 @@ class Runs:
         return run
 
     def _size(self, text: str) -> Figure | None:
-        return _size_in(text, self.mark, self.commas)
+        return size_in(text, self.mark, self.commas)
 
     def _of_sizes(self, sizes: Sequence[tuple[str, str]]) -> tuple[str, str]:
         """The cell that has the bytes of all ranks, where elements, bytes and the part of a rank stand side by side.
@@ -203,7 +204,7 @@ class Runs:
         return min((each for each in found if scaled(each[0]) > 0.9 * most), key=lambda each: each[0].slack)[1]
 
     def _figure(self, cell: str, unit: str) -> Figure | None:
-        return _figure_in(cell[:60], unit, self.mark, self.commas)
+        return figure_in(cell[:60], unit, self.mark, self.commas)
 
     def _end(self, run: _Run) -> None:
         groups: dict[tuple[str, ...], list[_Raw]] = {}
@@ -293,43 +294,6 @@ def _collective_of(text: str) -> Collective | None:
     return collective_named(re.sub(r"^(?:nccl|rccl|mpi|MPI)[_ ]?(?=[A-Za-z])", "", named))
 
 
-# A table says the same sizes, ranks and often times again and again.
-@lru_cache(maxsize=4096)
-def _size_in(text: str, mark: str, commas: bool) -> Figure | None:
-    cell, _, unit = text.partition("\0")
-    plain = plain_number(cell[:40], mark, commas=commas)
-    figure = Figure.of(plain, unit)
-    if figure is None:
-        figure = with_own_unit(plain)
-    return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
-
-
-@lru_cache(maxsize=4096)
-def _figure_in(cell: str, unit: str, mark: str, commas: bool) -> Figure | None:
-    value, own = cell[:40], ""
-    if not value.replace(".", "", 1).isdecimal():
-        value, own = split_unit(_SPREAD.sub("", cell)[:40])
-    plain = plain_number(value, mark, commas=commas)
-    figure = Figure.of(plain, own or unit)
-    # -1 and the like say that there is no figure.
-    return figure if figure is not None and figure.value >= 0 else None
-
-
-def _ranks_of(plain: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """(ranks, nodes): with nodes where nobody says whether the ranks are those of each node or of all."""
-    return _ranks_said(*[plain.get(name, "")[:60] for name in ("ranks", "nodes", "per_node", "gpus")])
-
-
-@lru_cache(maxsize=1024)
-def _ranks_said(*said: str) -> tuple[int | None, int | None]:
-    ranks, nodes, each, gpus = map(whole_number, said)
-    if ranks is not None:
-        return ranks, None
-    if each is not None:
-        return (nodes * each if nodes else gpus), None
-    return gpus, nodes if gpus and nodes and nodes > 1 else None
-
-
 def _size_of(run: _Run, cases: Sequence[Case], notes: list[str]) -> int | None:
     """The ranks of a run; GPUs beside nodes are those of all or of each, as the bandwidths say."""
     if run.ranks is None:
@@ -363,8 +327,6 @@ def _ranks_of_ratios(run: _Run, cases: Sequence[Case], notes: list[str]) -> int 
     return ranks
 
 
-_SPREAD = re.compile(r"\s*(?:\u00b1|\+/-|\+-)\s*[\d.,]{1,20}")
-"""How far a mean is off, behind it."""
 TOO_FAR = 0.1
 """Of bus over algorithm bandwidth: beyond that it is no rounding."""
 FROM_TIME = "algorithm bandwidth from size and time"

@@ -21,13 +21,12 @@ from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.frame import Frame
 from busbw.importers.lines import Source
 from busbw.importers.nccl_tests_json import FORMAT as NCCL_TESTS_JSON
-from busbw.importers.nccl_tests_rows import OPS
+from busbw.importers.nccl_tests_rows import has_row_behind_words
 from busbw.importers.nccl_tests_text import FORMAT as NCCL_TESTS
 from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
-from busbw.importers.values import ELEMENT_BYTES, number
 from busbw.importers.work_limit import PER_CASE, PER_FIGURES, PER_LINE, PER_SWEEP, Tiring, may_head_table
 from busbw.records import Collective
 
@@ -41,7 +40,6 @@ MAX_STREAMS = 4096
 _EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT, DEEPSPEED})
 """Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
-_TYPES = frozenset(ELEMENT_BYTES)
 _FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
@@ -349,7 +347,7 @@ class Reading:
 
     def _learned_from(self, line: str, lines: list[str], at: int, number: int, beyond: list[str]) -> bool:
         """Whether the line belongs to a table behind a prefix that nobody knew so far."""
-        if self.tries >= MAX_TRIES or not ("#" in line or (" " in line and _has_row_behind_words(line))):
+        if self.tries >= MAX_TRIES or not ("#" in line or (" " in line and has_row_behind_words(line))):
             return False
         self.tries += 1
         if before_anchor(line) is None:
@@ -371,7 +369,7 @@ class Reading:
                 if not stream.without_header(text, number):
                     shown = shortened(text.strip(), 80)
                     self.problem(number, f"looks like a row of results, but no header came before: {shown!r}")
-            elif _has_row_behind_words(text):
+            elif has_row_behind_words(text):
                 shown = shortened(text.strip(), 80)
                 self.problem(number, f"looks like a row of results behind a prefix that is not known: {shown!r}")
         elif markdown:
@@ -385,19 +383,3 @@ class Reading:
             sink = RankSink(self, who) if who else self
             stream = self._streams[who] = Stream(sink, self._document)
         return stream
-
-
-def _has_row_behind_words(text: str) -> bool:
-    """Whether a row of nccl-tests stands behind words that are no prefix known here."""
-    words = text.split()
-    if _TYPES.isdisjoint(words):
-        return False
-    at = next(index for index, word in enumerate(words) if word in _TYPES)
-    return (
-        at > 2
-        and len(words) > at + 5
-        and words[at - 2].isdecimal()
-        and words[at - 1].isdecimal()
-        and words[at + 1] in OPS | {"none"}
-        and all(number(word) is not None for word in words[at + 2 : at + 6])
-    )
