@@ -183,6 +183,24 @@ def block_length(values: Sequence[float] | Array) -> int:
     return int(max(1, min(length, count // MIN_SAMPLES)))
 
 
+def _medians_by_place(values: Array, block: int, resamples: int, generator: np.random.Generator) -> Array:
+    """The same without a draw: how many of so many samples lie below the median is distributed as the normal is.
+
+    Its spread is that of the blocks, of each of which some part lies below.
+    """
+    import numpy as np
+
+    ordered = np.sort(values)
+    middle = ordered[ordered.size // 2]
+    below = np.concatenate([(values < middle) + 0.5 * (values == middle), (values[:block] < middle).astype(float)])
+    sums = np.concatenate([[0.0], np.cumsum(below)])
+    of_blocks = (sums[block:] - sums[:-block])[: values.size] / block
+    spread = float(of_blocks.std()) / math.sqrt(values.size / block)
+    places = np.clip(generator.normal(0.5, spread, size=resamples), 0.0, 1.0) * values.size
+    medians: Array = ordered[np.minimum(places.astype(np.int64), values.size - 1)]
+    return medians
+
+
 def _bootstrap_medians(values: Array, resamples: int, generator: np.random.Generator) -> Array:
     """Medians of resamples drawn with replacement, in circular blocks where neighbours are alike."""
     import numpy as np
@@ -190,11 +208,7 @@ def _bootstrap_medians(values: Array, resamples: int, generator: np.random.Gener
     count = values.size
     block = block_length(values)
     if count > DRAWN_UP_TO:
-        # The median of so many draws is a sample whose place in the order is distributed so; nothing need be drawn.
-        half = (count / block + 1) / 2
-        places = (generator.beta(half, half, size=resamples) * count).astype(np.int64)
-        of_places: Array = np.sort(values)[np.minimum(places, count - 1)]
-        return of_places
+        return _medians_by_place(values, block, resamples, generator)
     blocks = -(-count // block)
     starts = generator.integers(0, count, size=(resamples, blocks))
     chosen = ((starts[:, :, None] + np.arange(block)) % count).reshape(resamples, blocks * block)[:, :count]

@@ -12,6 +12,7 @@ import pytest
 from test_foreign_cost import FAULT, TABLE, different, written
 
 from busbw.base.effort import ALLOWED, EFFORT, Effort
+from busbw.base.errors import UserError
 from busbw.cli.main import main
 from busbw.doctor.facts import gather
 from busbw.doctor.inputs import Inputs, read_inputs
@@ -19,8 +20,9 @@ from busbw.doctor.read_logs import read_logs
 from busbw.doctor.scan import Scanning
 from busbw.doctor.snapshot import TextFile
 from busbw.doctor.verdict import Outcome, verdict
-from busbw.importers import flat_json, import_folder, import_path, load
+from busbw.importers import PER_LOADED_SWEEP, flat_json, import_folder, import_path, load
 from busbw.importers.draft import ImportedSweep
+from busbw.importers.lines import OVERDRAFT
 
 LITTLE = ALLOWED / 50
 
@@ -160,6 +162,7 @@ def test_tables_that_were_not_searched_for_are_told_and_never_healthy(tmp_path: 
     names = (str(path),)
     snapshot, records = read_inputs(Inputs(files=names, named=names))
     assert len(records) < 900
+    assert EFFORT.left > LITTLE / 3  # for the logs themselves
     said = verdict(gather(snapshot, records), [])
     assert said.outcome is Outcome.UNKNOWN
     assert any("no further" in each for each in said.unread)
@@ -217,3 +220,40 @@ def test_an_archive_of_logs_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixt
             archive.addfile(member)
     assert main(["doctor", str(path)]) == 2
     assert "no snapshot.json" in capsys.readouterr().err
+
+
+def test_a_line_without_an_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"words " * 2_000_000)
+    EFFORT.left = -OVERDRAFT + 20_000.0
+    taken: list[int] = []
+    report = import_path(path, lambda _: None, progress=taken.append)
+    assert report.is_part
+    assert max(taken) < 6_000_000
+
+
+def test_a_document_that_costs_too_much_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(document(60_000, collective="all_reduce").encode()))
+    EFFORT.left = LITTLE
+    with pytest.raises(UserError, match="costs too much to be read as one document"):
+        import_path(path, lambda _: None)
+
+
+def test_sweeps_beyond_what_may_be_examined_are_left_out_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(TABLE * 30)
+    EFFORT.left = PER_LOADED_SWEEP * 10.0
+    said: list[str] = []
+    assert 1 < len(load(path, tell=said.append)) < 10
+    assert "of the sweeps that were read are left out" in said[0]
+
+
+def test_lines_with_words_of_faults_are_looked_through_up_to_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = looked_at(monkeypatch)
+    path = written(tmp_path, different(12_000, ("error", "failed")))
+    EFFORT.left = LITTLE * 3
+    read_logs([TextFile(str(path), None)])
+    assert looked[str(path)] < 4_000
