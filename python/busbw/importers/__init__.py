@@ -23,7 +23,7 @@ from busbw.importers.file import import_folder, import_path, import_stream
 from busbw.importers.report import FileReport
 from busbw.records import Collective, Record
 
-PER_LOADED, PER_LOADED_SWEEP = 60, 1_500
+PER_LOADED, PER_LOADED_SWEEP = 100, 1_500
 """What a case and a sweep cost that are examined at once, in units of work: most of that comes after they are read."""
 
 __all__ = ["FileReport", "ImportedSweep", "import_folder", "import_path", "import_stream", "load"]

@@ -1,5 +1,7 @@
 """A report of many sweeps looks at each of its cases so often and no more."""
 
+# ruff: noqa: E501 - the lines are as wide as the tools print them
+
 from __future__ import annotations
 
 from collections import Counter

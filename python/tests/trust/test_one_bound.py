@@ -257,3 +257,11 @@ def test_lines_with_words_of_faults_are_looked_through_up_to_the_bound(
     EFFORT.left = LITTLE * 3
     read_logs([TextFile(str(path), None)])
     assert looked[str(path)] < 4_000
+
+
+def test_the_bytes_of_long_lines_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "same.log.gz"
+    path.write_bytes(gzip.compress((b"x" * 60_000 + b"\n") * 500, 1))
+    EFFORT.left = LITTLE * 2
+    ((_, scan),) = read_logs([TextFile(str(path), None)])
+    assert scan.passed_over
