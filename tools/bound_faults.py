@@ -133,6 +133,13 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
         f"{_ONE} -k left_out",
     ),
     (
+        "runs that one command enters",
+        "runs/index.py",
+        "        if len(stale) > MOST_ENTERED and not self._enters_all:\n",
+        "        if False:\n",
+        "python/tests/trust/test_runs.py -k the_newest_first",
+    ),
+    (
         "many samples are drawn",
         "analysis/statistics.py",
         "    if count > DRAWN_UP_TO:\n",

@@ -18,7 +18,7 @@ PER_LINE = 1
 """Of every line, beside its bytes."""
 PER_TAKEN = 5
 """Of a line that a format takes by itself."""
-PER_CELLS, PER_CASE = 14, 12
+PER_CELLS, PER_CASE = 20, 10
 """Of a row in a form of people's own, and of what becomes of a row: an object, checked and written."""
 PER_FIGURES = 4
 """Of a row of nccl-tests, which becomes no object."""
