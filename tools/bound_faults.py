@@ -112,13 +112,6 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
         f"{_ONE} -k not_searched_for",
     ),
     (
-        "a log that was passed over is not healthy",
-        "doctor/verdict.py",
-        " or any(each.passed_over for each in facts.scans)",
-        "",
-        "python/tests/doctor/test_read_in_part.py",
-    ),
-    (
         "unread files are not healthy",
         "doctor/verdict.py",
         "    if any(map(_IN_PART.search, snapshot.notes)):\n",
