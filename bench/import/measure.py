@@ -11,7 +11,7 @@ import time
 
 def main() -> int:
     start = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", "busbw", "import", "--quiet", *sys.argv[1:]], check=False)
+    done = subprocess.run([sys.executable, "-m", "busbw", "import", "--whole", "--quiet", *sys.argv[1:]], check=False)
     seconds = time.monotonic() - start
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor, peak = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from busbw.base.effort import ALLOWED, EFFORT
+
 # The same examples every time, however busy the machine is; tools/fuzz_parsers is there to find new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
@@ -31,6 +33,12 @@ def runs_of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     runs = tmp_path / "runs"
     monkeypatch.setenv("BUSBW_RUNS", str(runs))
     return runs
+
+
+@pytest.fixture(autouse=True)
+def effort_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test may cost what a call of busbw may, which has a process of its own."""
+    monkeypatch.setattr(EFFORT, "left", float(ALLOWED))
 
 
 @pytest.fixture

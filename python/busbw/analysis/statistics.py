@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MIN_SAMPLES = 5
 LEVEL = 0.95
 RESAMPLES = 2000
+DRAWN_UP_TO = 500
+"""Samples of which resamples are drawn: of 40,000 they took a second and a gigabyte for each size."""
 SEED = 20260102
 
 
@@ -181,12 +183,32 @@ def block_length(values: Sequence[float] | Array) -> int:
     return int(max(1, min(length, count // MIN_SAMPLES)))
 
 
+def _medians_by_place(values: Array, block: int, resamples: int, generator: np.random.Generator) -> Array:
+    """The same without a draw: how many of so many samples lie below the median is distributed as the normal is.
+
+    Its spread is that of the blocks, of each of which some part lies below.
+    """
+    import numpy as np
+
+    ordered = np.sort(values)
+    middle = ordered[ordered.size // 2]
+    below = np.concatenate([(values < middle) + 0.5 * (values == middle), (values[:block] < middle).astype(float)])
+    sums = np.concatenate([[0.0], np.cumsum(below)])
+    of_blocks = (sums[block:] - sums[:-block])[: values.size] / block
+    spread = float(of_blocks.std()) / math.sqrt(values.size / block)
+    places = np.clip(generator.normal(0.5, spread, size=resamples), 0.0, 1.0) * values.size
+    medians: Array = ordered[np.minimum(places.astype(np.int64), values.size - 1)]
+    return medians
+
+
 def _bootstrap_medians(values: Array, resamples: int, generator: np.random.Generator) -> Array:
     """Medians of resamples drawn with replacement, in circular blocks where neighbours are alike."""
     import numpy as np
 
     count = values.size
     block = block_length(values)
+    if count > DRAWN_UP_TO:
+        return _medians_by_place(values, block, resamples, generator)
     blocks = -(-count // block)
     starts = generator.integers(0, count, size=(resamples, blocks))
     chosen = ((starts[:, :, None] + np.arange(block)) % count).reshape(resamples, blocks * block)[:, :count]

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from busbw.base.effort import EFFORT
 from busbw.base.errors import UserError
 
 SECONDS = 4.0
@@ -47,7 +48,7 @@ def bounded(name: str, size: int | None, *, packed: bool = False) -> Iterator[No
     _active = True
     before = _lower_memory(size or 0)
     try:
-        with _timed(name, None if size is None else _seconds(size, packed=packed)):
+        with _timed(name, None if size is None or EFFORT.is_lifted else _seconds(size, packed=packed)):
             yield
     except MemoryError:
         raise TooDearError(f"{name} needs more than {MEMORY_BYTES >> 20} MiB of memory to be read; split it") from None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UserError
 from busbw.base.files import whole, writing
 from busbw.base.secrets import hide
@@ -21,6 +22,8 @@ from busbw.importers import FileReport, ImportedSweep, import_folder, import_pat
 MANY_CASES = 12_000
 """From here on a log is large: a second process takes over the folders of its runs."""
 
+PER_FOLDER = 500
+"""What a kept run costs, in units of work."""
 MAX_KNOWN = 1024
 """Kinds of machine and place whose bounds are remembered."""
 
@@ -47,13 +50,15 @@ examples:
 
 
 def run(args: Args) -> int:
-    """Import every file; 1 where a file could not be read or held nothing, 2 where one is not there."""
+    """Import every file; 1 where one could not be read, held nothing or was read in part, 2 where one is not there."""
     if args.recordings:
         return _recordings(args)
     code = 0
     with _Destination(args) as destination:
         for name in args.file:
             try:
+                if EFFORT.is_spent and name != "-":
+                    raise UserError(f"{name} was not read, as the files before it cost too much: {HINT}")
                 report = _import(name, destination, args)
             except UserError as problem:
                 print(f"busbw: {hide(str(problem))}", file=sys.stderr)
@@ -63,7 +68,7 @@ def run(args: Args) -> int:
                 report.note(None, said)
             destination.impossible.clear()
             _tell(report, quiet=args.quiet)
-            code = max(code, int(report.sweeps == 0))
+            code = max(code, int(report.sweeps == 0 or report.is_part))
     return code
 
 
@@ -95,6 +100,7 @@ def _import(name: str, destination: _Destination, args: Args) -> FileReport:
     take = destination.take
     with _Progress() as progress:
         if name == "-":
+            EFFORT.lift()  # a program that must not be held up or killed writes it
             return import_stream(sys.stdin.buffer, "standard input", take, collective=args.collective, url=args.url,
                                  progress=progress.told)  # fmt: skip
         if Path(name).is_dir():
@@ -264,6 +270,7 @@ class _Destination:
         if self._stream is None:
             from busbw.runs import store
 
+            EFFORT.spend(PER_FOLDER)
             store.add_lines(sweep.run.run, sweep.lines(), Path(self._runs) if self._runs else None)
             return
         with writing(self._output or "", update=True):

@@ -154,6 +154,10 @@ def _run(verb: Verb, words: list[str]) -> int:
 
         print(verb_help(verb.name, module.EPILOG), end="")
         return 0
+    if vars(args).get("whole"):
+        from busbw.base.effort import EFFORT
+
+        EFFORT.lift()
     done: int = module.run(args)
     return done
 

@@ -132,7 +132,7 @@ def _cell(value: Any) -> str:
 def _index(root: Path, args: Args) -> None:
     from busbw.runs.index import Index
 
-    with Index(root, rebuild=args.rebuild) as index:
+    with Index(root, rebuild=args.rebuild, enters_all=True) as index:
         (count,) = index.rows("SELECT count(*) FROM runs")[0]
         print(f"{count} runs indexed in {root}: {index.changed.read} read, {index.changed.dropped} dropped")
         for name, problem in index.rows("SELECT run, problem FROM runs WHERE problem IS NOT NULL"):

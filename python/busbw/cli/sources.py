@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -106,6 +107,10 @@ def _trials(folder: Path) -> list[Labelled]:
     return found
 
 
+def _say(sentence: str) -> None:
+    print(f"busbw: {sentence}", file=sys.stderr)
+
+
 def _load(name: str, runs: str | None, collective: Collective | None) -> list[tuple[str, list[Record]]]:
     """What a name stands for: the records of one source, or those of each entry of the catalogue's group."""
     if name.startswith(CATALOGUE):
@@ -118,7 +123,7 @@ def _load_records(name: str, runs: str | None, collective: Collective | None) ->
     path = Path(name)
     if path.is_dir():
         if not (path / RECORD).exists():
-            return list(import_module("busbw.importers").load(path, collective))
+            return list(import_module("busbw.importers").load(path, collective, _say))
         return read_records(path / RECORD)
     if path.exists():
         return _read_file(path, collective)
@@ -142,7 +147,7 @@ def _read_file(path: Path, collective: Collective | None) -> list[Record]:
         start.startswith(b"{") and b'"kind"' in start and b'"run"' in start
     ):
         return read_records(path)
-    return list(import_module("busbw.importers").load(path, collective))
+    return list(import_module("busbw.importers").load(path, collective, _say))
 
 
 def _by_variant(record: Record) -> Iterator[Record]:

@@ -12,17 +12,19 @@ from pathlib import Path
 
 from busbw.base import files
 from busbw.base.bounds import bounded
+from busbw.base.effort import EFFORT, MIB, PER_MIB, per_mib
 from busbw.base.errors import UserError
 from busbw.base.pool import mapped
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
-from busbw.doctor.packed import ends_early, is_packed, opened, read_start, was_cut
+from busbw.doctor.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
 from busbw.doctor.snapshot import SAVED, HostState, Snapshot, TextFile
-from busbw.importers import import_path
+from busbw.importers import ImportedSweep, import_path
+from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
@@ -35,7 +37,12 @@ MAX_ROWS = 60_000
 """Of tables in forms of people's own, a tenth of a millisecond each; `busbw import` reads all of them."""
 MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 1 << 20
+FOR_READING, FOR_TABLES = 0.7, 0.45
+"""Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
+PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED, PER_MIB_OF_RECORDS = 150, 12_000, 1_500, 60_000
+"""To open a file, to tell what it is, to search it for the words of tables; to read records."""
+HOW = "they cost too much; give fewer, or --whole where you trust them"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 LONGEST_WORD = max(map(len, _TABLE))
@@ -101,7 +108,14 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     """The snapshot that the files make, added to `base` where there is one; UserError names a file that is unfit."""
     snapshot = base or Snapshot(SAVED)
     records: tuple[Record, ...] = ()
-    for name in inputs.files:
+    full = EFFORT.left
+    for at, name in enumerate(inputs.files):
+        if full * FOR_READING > EFFORT.left:
+            unread = (
+                f"{len(inputs.files) - at} of {len(inputs.files)} files were not read, {name} the first of them: {HOW}"
+            )
+            snapshot = replace(snapshot, notes=(unread, *snapshot.notes))
+            break
         try:
             snapshot, more = _add(snapshot, name)
         except UserError as unfit:
@@ -113,11 +127,16 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     if inputs.files and len(snapshot.notes) == len(inputs.files):
         raise UserError(f"none of the files can be read: {snapshot.notes[0]}")
     names = (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs))
-    for name in holding_tables([name for name in names if Path(name).is_file()]):
-        found, skimmed = _tables(name)
-        records += found
-        if skimmed:
-            snapshot = replace(snapshot, notes=(*snapshot.notes, f"{name}: {skimmed}"))
+    with EFFORT.part(FOR_TABLES):
+        for name in holding_tables([name for name in names if Path(name).is_file()]):
+            if EFFORT.is_spent:
+                said = f"{name} and the files after it were not searched for tables of results: {HOW}"
+                snapshot = replace(snapshot, notes=(said, *snapshot.notes))
+                break
+            found, skimmed = _tables(name)
+            records += found
+            if skimmed:
+                snapshot = replace(snapshot, notes=(f"{name}: {skimmed}", *snapshot.notes))
     if inputs.topology:
         snapshot = _with_topology(snapshot, inputs.topology)
     if inputs.graph:
@@ -143,7 +162,9 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     snapshot: Snapshot, name: str
 ) -> tuple[Snapshot, tuple[Record, ...]]:
     """One file whose kind nobody said."""
+    EFFORT.spend(PER_FILE)
     start = read_start(name, 1 << 18)
+    EFFORT.spend(len(start) * PER_MIB_LOOKED_AT / MIB)
     if is_bundle(name):
         if snapshot.machine is not None:
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
@@ -157,6 +178,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if looks_like(text[: 1 << 16]):
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
     if text.lstrip().startswith("{") and not is_json_log(start.lstrip()) and _may_be_record(text):
+        EFFORT.spend(files.bytes_on_disk(name) * PER_MIB_OF_RECORDS / MIB)
         return snapshot, tuple(read_records(Path(name)))
     if "<graphs" in text:
         return replace(snapshot, graph=_text(name)), ()
@@ -261,6 +283,9 @@ def holding_tables(names: Sequence[str]) -> list[str]:
     processes = min(MAX_PROCESSES, len(names), len(os.sched_getaffinity(0)))
     if processes < 2 or sum(Path(name).stat().st_size for name in names) < ALONE_BYTES:
         return [name for name in names if _holds_table(name)]
+    EFFORT.spend(sum(Path(name).stat().st_size for name in names) * PER_MIB_SEARCHED / MIB)
+    if EFFORT.is_spent:
+        return list(names)  # who reads them says that it does not
     held = mapped(_holds_table, names, processes)
     return [name for name, holds in zip(names, held, strict=True) if holds]
 
@@ -269,19 +294,31 @@ def _tables(name: str) -> tuple[tuple[Record, ...], str]:
     """The sweeps of a benchmark that a log holds, and which lines were not read in full for them."""
     found: list[Record] = []
     skimmed = ""
+
+    def take(sweep: ImportedSweep) -> None:
+        found.append(sweep.record())
+        if len(found) >= MAX_SWEEPS:
+            raise EnoughError(f"{MAX_SWEEPS:,} sweeps")
+
     try:
-        skimmed = import_path(Path(name), lambda sweep: found.append(sweep.record()), most_rows=MAX_ROWS).skimmed_over
+        skimmed = import_path(Path(name), take, most_rows=None if EFFORT.is_lifted else MAX_ROWS).skimmed_over
     except UserError:
         # The log that holds them is told as cut; what it holds up to there counts.
-        if not (is_packed(name) and ends_early(name)):
+        if EFFORT.is_spent:
+            skimmed = f"it was not searched for tables of results to its end: {HOW}"
+        elif not (is_packed(name) and ends_early(name)):
             raise
-    return tuple(found[:MAX_SWEEPS]), skimmed
+    return tuple(found), skimmed
 
 
 def _holds_table(name: str) -> bool:
+    per_byte = (per_mib(read_first(name)) - PER_MIB + PER_MIB_SEARCHED) / MIB
     with opened(name) as file, bounded(name, files.bytes_on_disk(name), packed=is_packed(name)):
         before = b""
         while block := file.read(BLOCK_BYTES):
+            EFFORT.spend(PER_FILE + len(block) * per_byte)
+            if EFFORT.is_spent:
+                return True  # who reads it says that it does not
             block = before + block
             if any(word in block for word in _TABLE):
                 return True

@@ -50,6 +50,12 @@ def ends_early(path: str | Path) -> bool:
         return was_cut(file)
 
 
+def read_first(path: str | Path) -> bytes:
+    """The first bytes of a file as they are on disk."""
+    with open_to_read(path) as file:
+        return _start(file)
+
+
 def is_packed(path: str | Path) -> bool:
     """Whether the file is packed, by its first bytes."""
     with open_to_read(path) as file:

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import BinaryIO
 
 from busbw.base.bounds import bounded
+from busbw.base.effort import EFFORT, per_mib
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk
 from busbw.base.pool import mapped
-from busbw.doctor.packed import is_packed, opened, was_cut
+from busbw.doctor.packed import is_packed, opened, read_first, was_cut
 from busbw.doctor.pasted import restored
 from busbw.doctor.scan import Scan, Scanning
-from busbw.doctor.sieve import Sieve, is_json_log, lines_in, numbered
+from busbw.doctor.sieve import Sieve, is_json_log, lines_in, numbered_in, said_in
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import TextFile
 from busbw.machine.nccl.log import read_numbered
@@ -26,17 +27,41 @@ MAX_LOG_BYTES = 4 << 30
 ALONE_BYTES = 24 << 20
 """Below this one process is done before others have started."""
 MAX_PROCESSES = 16
+PER_LOG, MOST_FOR_ALL = 3_000, 0.5
+"""Beside its lines a log costs as much, most of it to tell what was found; of what is left at most that part."""
+FLAT = 20_000
+"""Bytes that each log counts as beside its own."""
 
 
 def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
     """What every log says, in their order; a log without text is read from where it lies."""
     readable = [each for each in files if each.text is not None or not each.why]
+    if not EFFORT.is_lifted:
+        EFFORT.spend(min(PER_LOG * len(readable), max(0.0, EFFORT.left * MOST_FOR_ALL)))
     processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
     if processes < 2 or sum(map(size_of, readable)) < ALONE_BYTES:
-        return [_read(each) for each in readable]
+        found = []
+        sizes = [size_of(each) + FLAT for each in readable]
+        for at, each in enumerate(readable):
+            with EFFORT.part(sizes[at] / sum(sizes[at:])):
+                found.append(_read(each))
+        return found
     # What all processes need is made once, before they are forked.
     Scanning("", tuple(SIGNATURES.values()))
-    return mapped(_read, readable, processes)
+    shares = _shared(readable)
+    EFFORT.spend(0 if EFFORT.is_lifted else max(0.0, EFFORT.left))
+    return mapped(_read_within, shares, processes)
+
+
+def _shared(files: Sequence[TextFile]) -> list[tuple[float, TextFile]]:
+    """Each log and what may be spent on it: of what is left so much as it is of all."""
+    sizes = [size_of(each) + FLAT for each in files]
+    return [(EFFORT.left * size / sum(sizes), each) for size, each in zip(sizes, files, strict=True)]
+
+
+def _read_within(given: tuple[float, TextFile]) -> tuple[NcclLog, Scan]:
+    EFFORT.left = given[0]
+    return _read(given[1])
 
 
 def _restored(file: TextFile) -> list[tuple[int, bytes]] | None:
@@ -62,10 +87,10 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     sieve = Sieve(scanning)
     packed = file.text is None and is_packed(file.path)
     if packed:
-        sieve.weary.is_packed(size_of(file))
+        sieve.weary.costs(per_mib(read_first(file.path)))
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
         log = read_numbered(
-            sieve.passed(_restored(file) or numbered(lines_in(stream, sieve.weary.read), sieve.weary)), file.path
+            sieve.passed(_restored(file) or said_in(numbered_in(stream, sieve.weary), sieve.weary)), file.path
         )
         cut = file.cut or was_cut(stream)
     scanned = scanning.finished(sieve.lines)

@@ -6,13 +6,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from io import FileIO
 from itertools import chain, islice
 from typing import BinaryIO
 
 from busbw.doctor.calls import Watching
 from busbw.doctor.scan import DIGITS, Scanning
 from busbw.doctor.scan import MAX_LINE as LOOKED_AT
-from busbw.doctor.work_limit import Weary
+from busbw.doctor.work_limit import TAIL_BYTES, Weary
 from busbw.machine.nccl.log import is_inert
 
 MAX_LINE = 65536
@@ -34,6 +35,59 @@ def lines_in(stream: BinaryIO, read: Callable[[int], None] = lambda _: None) -> 
 
     `read` is told the size of each block.
     """
+    return chain.from_iterable(_blocks_in(stream, read))
+
+
+def numbered_in(stream: BinaryIO, weary: Weary) -> Iterator[tuple[int, bytes]]:
+    """The same with their numbers, up to what the log may cost; then its end alone."""
+    return chain.from_iterable(_numbered_blocks(stream, weary))
+
+
+def _numbered_blocks(stream: BinaryIO, weary: Weary) -> Iterator[Iterable[tuple[int, bytes]]]:
+    first = 1
+    for lines in _blocks_in(stream, weary.read):
+        weary.read_lines(len(lines))
+        yield zip(range(first, first + len(lines)), lines, strict=False)  # as no step of Python for each
+        first += len(lines)
+        if weary.is_spent:
+            break
+    else:
+        return
+    behind, first = _end_of(stream, weary, first)
+    lines = behind.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    yield zip(range(first, first + len(lines)), [each[:MAX_LINE] for each in lines if each], strict=False)
+
+
+def _end_of(stream: BinaryIO, weary: Weary, first: int) -> tuple[bytes, int]:
+    """The last bytes of a log, from the beginning of a line on, and its number."""
+    tail = b""
+    while block := stream.read(BLOCK):
+        tail += block
+        if len(tail) <= TAIL_BYTES:
+            continue
+        gone = tail[: tail.find(b"\n", len(tail) - TAIL_BYTES) + 1]
+        tail = tail[len(gone) :][-2 * TAIL_BYTES :]
+        lines = gone.count(b"\n") + (gone.count(b"\r") - gone.count(b"\r\n") if b"\r" in gone else 0)
+        more = weary.counted(first, lines, len(gone))
+        first += lines
+        if not more and not weary.is_cut:
+            weary.is_cut = True
+            if not _goes_to_end(stream):
+                break
+            tail = b""
+    return tail, first
+
+
+def _goes_to_end(stream: BinaryIO) -> bool:
+    """Whether the last bytes of a file can be read without those before them."""
+    with suppress(OSError, ValueError):
+        if isinstance(getattr(stream, "raw", None), FileIO) and stream.seekable():
+            stream.seek(max(stream.tell(), stream.seek(0, 2) - TAIL_BYTES))
+            return True
+    return False
+
+
+def _blocks_in(stream: BinaryIO, read: Callable[[int], None]) -> Iterator[list[bytes]]:
     rest = b""
     while block := stream.read(BLOCK):
         read(len(block))
@@ -45,12 +99,12 @@ def lines_in(stream: BinaryIO, read: Callable[[int], None] = lambda _: None) -> 
             rest = b"\r" if held else b""
         parts = data.split(b"\n")
         rest = parts.pop() + rest
-        yield from parts
         while len(rest) > MAX_LINE:
-            yield rest[:MAX_LINE]
+            parts.append(rest[:MAX_LINE])
             rest = rest[MAX_LINE:]
+        yield parts
     if rest:
-        yield rest.rstrip(b"\r")
+        yield [rest.rstrip(b"\r")]
 
 
 _SAYS = (
@@ -79,11 +133,15 @@ def is_json_log(start: bytes) -> bool:
 
 
 def numbered(lines: Iterable[bytes], weary: Weary | None = None) -> Iterator[tuple[int, bytes]]:
-    """Lines with their numbers; of a log of JSON objects what each says, which may be several lines.
+    """Lines with their numbers, and what they say."""
+    return said_in(enumerate(lines, 1), weary)
+
+
+def said_in(counted: Iterator[tuple[int, bytes]], weary: Weary | None = None) -> Iterator[tuple[int, bytes]]:
+    """Numbered lines; of a log of JSON objects what each says, which may be several lines.
 
     Lines of a plain log pass without a step of Python for each. Objects are not taken apart in vain once `weary` is.
     """
-    counted = enumerate(lines, 1)
     begun = list[tuple[int, bytes]]()
     for number, raw in counted:
         begun.append((number, raw))
@@ -101,6 +159,8 @@ def _objects(counted: Iterator[tuple[int, bytes]], weary: Weary | None) -> Itera
         if not raw.startswith(b"{"):
             yield number, raw
             continue
+        if weary is not None:
+            weary.spend_on_object(len(raw))
         for part in _said(raw).split("\n"):
             yield number, part.encode("utf-8", "replace")
 

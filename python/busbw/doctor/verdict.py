@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +18,8 @@ from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
 
 MAX_NOTES = 5
+_IN_PART = re.compile(r"costs? too much|only the first .{1,40} were read|were searched for heads")
+"""In notes on what was not read, as it is too large: a fault may stand there."""
 
 
 class Outcome(Enum):
@@ -59,6 +62,8 @@ def _tells_health(facts: Facts) -> bool:
     if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
         return False
     if any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
+        return False
+    if any(map(_IN_PART.search, snapshot.notes)):
         return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.

@@ -12,23 +12,47 @@ Use::
 A format is one file and one line in `busbw.importers.formats`.
 """
 
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UserError
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.file import import_folder, import_path, import_stream
 from busbw.importers.report import FileReport
 from busbw.records import Collective, Record
 
+PER_LOADED, PER_LOADED_SWEEP = 100, 1_500
+"""What a case and a sweep cost that are examined at once, in units of work: most of that comes after they are read."""
+
 __all__ = ["FileReport", "ImportedSweep", "import_folder", "import_path", "import_stream", "load"]
 
 
-def load(path: str | PathLike[str], collective: Collective | None = None) -> list[Record]:
-    """Every record of a log or of a folder of logs; UserError where it holds none, with what it seems to be."""
+def load(
+    path: str | PathLike[str], collective: Collective | None = None, tell: Callable[[str], None] = lambda _: None
+) -> list[Record]:
+    """Every record of a log or of a folder of logs; UserError where it holds none, with what it seems to be.
+
+    Where a part alone was read, `tell` gets a sentence.
+    """
     records: list[Record] = []
+    left_out = 0
     read = import_folder if Path(path).is_dir() else import_path
-    report = read(Path(path), lambda sweep: records.append(sweep.record()), collective=collective)
+
+    def take(sweep: ImportedSweep) -> None:
+        nonlocal left_out
+        EFFORT.spend(PER_LOADED_SWEEP + PER_LOADED * len(sweep))
+        if EFFORT.is_spent and records:
+            left_out += 1
+            return
+        records.append(sweep.record())
+
+    report = read(Path(path), take, collective=collective)
+    if report.is_part:
+        tell(f"{path}: {report.skimmed_over}")
+    if left_out:
+        tell(f"{path}: {left_out} of the sweeps that were read are left out, as they cost too much: {HINT}")
     if not records:
         first = f": {report.problems[0]}" if report.problems else f": it seems to be {report.seems}"
         raise UserError(f"{path} holds no results that busbw can read{first}")

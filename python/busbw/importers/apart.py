@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from busbw.base.effort import EFFORT
 from busbw.base.lifeline import end_with
 from busbw.importers.context import MAX_BLOCK_LINES
 from busbw.importers.lines import MAX_UNPACKED
@@ -194,6 +195,7 @@ class _Later:
         self.part = part
         self._tries = reading.tries
         # Readers are single-threaded here, so a fork is sound and hands over all that was read so far.
+        EFFORT.left /= 2  # half of what is left for each
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe(duplex=False)
         timer = signal.getitimer(signal.ITIMER_PROF)[0]

@@ -113,6 +113,9 @@ class Sink(Protocol):
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
         """The sweep is complete."""
 
+    def stops_before(self, line: int | None) -> None:
+        """Reading ends before that line, as it costs too much."""
+
 
 @dataclass(frozen=True)
 class NcclSaid:

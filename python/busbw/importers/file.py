@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from busbw.base.bounds import bounded
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk
 from busbw.importers import apart
@@ -25,6 +26,8 @@ from busbw.importers.report import FileReport
 from busbw.importers.seems import what_it_seems
 from busbw.records import Collective, parse_records
 
+PER_FILE = 150
+"""What opening one costs, in units of work."""
 MAX_FILES = 20_000
 """Files of one folder that are read."""
 _RECORD = re.compile(r'\s*\{"schema"\s*:\s*\d')
@@ -93,6 +96,12 @@ def import_folder(
     shared: dict[type[Collector], Collector] = {}
     files = _files_of(path)
     for at, file in enumerate(files):
+        EFFORT.spend(PER_FILE)
+        if EFFORT.is_spent:
+            report.ends_early(
+                f"{len(files) - at} of its {len(files)} files were not read, as they cost too much: {HINT}"
+            )
+            break
         try:
             if is_recording(file):
                 _of_recording(file, report, take, collective, url, shared)
@@ -167,7 +176,7 @@ def import_stream(  # noqa: PLR0913 - options that are named
                 reading.as_lines(apart.Division(reading, stream.fileno(), part) if part is not None else None)
             reading.close()
         except EnoughError as enough:
-            report.skimmed(f"only the first {enough} rows of results were read; `busbw import` reads all of them")
+            report.skimmed(f"only the first {enough} were read; `busbw import` reads more of them")
     if not report.sweeps:
         report.seems = what_it_seems(head)
     for long_line in source.too_long:

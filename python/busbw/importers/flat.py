@@ -8,19 +8,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from busbw.importers.cells import has_decimal_comma, plain_number, split_unit
+from busbw.base.effort import EFFORT
+from busbw.importers.cells import has_decimal_comma
 from busbw.importers.collective import collective_of_file, named_in
 from busbw.importers.columns import FIGURES, SIZES, Column, Key
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import whole_number
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.rates import settled
+from busbw.importers.said import figure_in, ranks_of, size_in
 from busbw.importers.shape import SCALE, agrees, derived_ranks, ranks_of_ratio
-from busbw.importers.sizes import all_of_1000, of_elements, with_own_unit
+from busbw.importers.sizes import all_of_1000, of_elements
 from busbw.importers.titles import caption, ranks_above
 from busbw.importers.torch_names import torch_type
 from busbw.importers.units import Figure, Row, Units, units_of
 from busbw.importers.values import collective_named, number, type_named
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Case, Collective, Library, Placement, Tool
 from busbw.records.bandwidth import bus_factor
 
@@ -97,6 +100,7 @@ class Runs:
 
     def add(self, cells: Cells, line: int, content: str) -> bool:
         """One row; whether it could be read."""
+        EFFORT.left -= PER_CELLS
         plain: dict[str, str] = {}
         figures: dict[Key, dict[str, tuple[str, str]]] = {}
         sizes: list[tuple[str, str]] = []
@@ -117,7 +121,7 @@ class Runs:
             sizes = of_elements(plain["count"], plain["type"])
         if sizes:
             cell, unit = sizes[0] if len(sizes) == 1 else self._of_sizes(sizes)
-            plain["bytes"] = f"{cell}\0{unit}"
+            plain["bytes"] = f"{cell[:60]}\0{unit}"
         shared = figures.pop(_NOBODYS, {})
         if not figures:
             return self._measured(plain, _NOBODYS, shared, line, content)
@@ -152,7 +156,7 @@ class Runs:
         if key.ranks or _OF_RANKS.isdisjoint(plain):
             ranks: tuple[int | None, int | None] = (key.ranks, None)
         else:
-            ranks = _ranks_of(plain)
+            ranks = ranks_of(plain)
         run = self._run((collective, *ranks, key.library or plain.get("library")), line)
         if run is None:
             return False
@@ -182,12 +186,7 @@ class Runs:
         return run
 
     def _size(self, text: str) -> Figure | None:
-        cell, _, unit = text.partition("\0")
-        plain = plain_number(cell[:40], self.mark, commas=self.commas)
-        figure = Figure.of(plain, unit)
-        if figure is None:
-            figure = with_own_unit(plain)
-        return figure if figure is not None and 0 <= figure.value < 1 << 63 else None
+        return size_in(text, self.mark, self.commas)
 
     def _of_sizes(self, sizes: Sequence[tuple[str, str]]) -> tuple[str, str]:
         """The cell that has the bytes of all ranks, where elements, bytes and the part of a rank stand side by side.
@@ -205,13 +204,7 @@ class Runs:
         return min((each for each in found if scaled(each[0]) > 0.9 * most), key=lambda each: each[0].slack)[1]
 
     def _figure(self, cell: str, unit: str) -> Figure | None:
-        value, own = cell[:40], ""
-        if not value.replace(".", "", 1).isdecimal():
-            value, own = split_unit(_SPREAD.sub("", cell[:60])[:40])
-        plain = plain_number(value, self.mark, commas=self.commas)
-        figure = Figure.of(plain, own or unit)
-        # -1 and the like say that there is no figure.
-        return figure if figure is not None and figure.value >= 0 else None
+        return figure_in(cell[:60], unit, self.mark, self.commas)
 
     def _end(self, run: _Run) -> None:
         groups: dict[tuple[str, ...], list[_Raw]] = {}
@@ -301,17 +294,6 @@ def _collective_of(text: str) -> Collective | None:
     return collective_named(re.sub(r"^(?:nccl|rccl|mpi|MPI)[_ ]?(?=[A-Za-z])", "", named))
 
 
-def _ranks_of(plain: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """(ranks, nodes): with nodes where nobody says whether the ranks are those of each node or of all."""
-    ranks, nodes, each = (whole_number(plain.get(name)) for name in ("ranks", "nodes", "per_node"))
-    if ranks is not None:
-        return ranks, None
-    gpus = whole_number(plain.get("gpus"))
-    if each is not None:
-        return (nodes * each if nodes else gpus), None
-    return gpus, nodes if gpus and nodes and nodes > 1 else None
-
-
 def _size_of(run: _Run, cases: Sequence[Case], notes: list[str]) -> int | None:
     """The ranks of a run; GPUs beside nodes are those of all or of each, as the bandwidths say."""
     if run.ranks is None:
@@ -345,8 +327,6 @@ def _ranks_of_ratios(run: _Run, cases: Sequence[Case], notes: list[str]) -> int 
     return ranks
 
 
-_SPREAD = re.compile(r"\s*(?:\u00b1|\+/-|\+-)\s*[\d.,]{1,20}")
-"""How far a mean is off, behind it."""
 TOO_FAR = 0.1
 """Of bus over algorithm bandwidth: beyond that it is no rounding."""
 FROM_TIME = "algorithm bandwidth from size and time"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.importers.columns import Column, column_of, is_table
 from busbw.importers.draft import Sink
 from busbw.importers.flat import FORMAT, Runs
@@ -51,19 +52,25 @@ def looks_like(head: str) -> bool:
 def parse(text: str, sink: Sink) -> None:
     """Objects with sizes, at any depth that people nest results."""
     runs: Runs | None = None
-    unread, unnamed = 0, False
+    unread, enough = 0, False
     for line, value in json_values(text):
         for raw in rows_in(value):
             if runs is not None and runs.nameless >= MAX_UNREAD and runs.is_empty:
-                unnamed = True  # what to do about it is told at the end
+                enough = True  # what to do about it is told at the end
+                sink.problem(
+                    line, f"{MAX_UNREAD} objects in a row name no collective: the rest of the file was not read"
+                )
+                break
+            if EFFORT.is_spent and runs is not None and not runs.is_empty:
+                enough = True
+                sink.stops_before(line)
                 break
             if runs is None:
                 runs = Runs(sink, list(raw))
                 runs.told(_collective_in(value))
             cells = cells_of_object(raw)
             unread += not runs.add(cells, line, str(sorted([(column.field, cell) for column, cell in cells])))
-        if unnamed:
-            sink.problem(line, f"{MAX_UNREAD} objects in a row name no collective: the rest of the file was not read")
+        if enough:
             break
         if unread > MAX_UNREAD:
             sink.problem(

@@ -37,6 +37,8 @@ def json_values(text: str) -> Iterator[tuple[int, Any]]:
 
 def whole_number(value: Any) -> int | None:
     """A whole number that is not negative, also as text or as 8.0."""
+    if value is None:
+        return None
     if isinstance(value, str) and value.strip().isdecimal() and len(value.strip()) <= 20:
         return int(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.json_values import DECODER, whole_number
 from busbw.importers.samples_of_calls import Call, Calls
 from busbw.importers.torch_names import ELEMENT, torch_collective, torch_type
 from busbw.importers.values import number
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Collective, Library, Tool
 
 FORMAT = "PyTorch profiler trace"
@@ -50,6 +52,10 @@ class Traces:
         before = len(self._calls) + self._sends
         at = text.find(_KEY)
         while at >= 0:
+            EFFORT.left -= PER_CELLS
+            if EFFORT.is_spent:
+                self._sink.stops_before(None)
+                break
             event, end = _event_around(text, at)
             if event is not None and event.get("cat") == "kernel":
                 self._kernel(event, who)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
+from busbw.base.effort import EFFORT, HINT, MIB, per_mib
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
 from busbw.importers import zstd
@@ -64,6 +65,11 @@ PACKED: dict[bytes, Callable[[BinaryIO], Readable]] = {
 MAX_DOCUMENT = 32 << 20
 """Bytes of one document whose lines are told only by all of it."""
 
+OVERDRAFT = 300_000
+"""Where the lines of one block cost what is left of the call, so much more may be read to the next line."""
+PER_MIB_PARSED, PER_MIB_OF_HTML = 30_000, 200_000
+"""Of JSON and the like; of pages, which are mostly tables."""
+
 _CHUNK = 1 << 20
 _LINE_OF_JSON = re.compile(r"\s*\{[^\n]*\}[ \t\r]*(?:\n|$)")
 _MAGIC = {b"\x7fELF": "a program", b"PK\x03\x04": "a zip archive", b"%PDF": "a PDF", b"\x89PNG": "a picture",
@@ -95,6 +101,9 @@ class Source:
         if self.head.startswith(b"\0" * 16):
             self.head = self.head.lstrip(b"\0")
         self._packed: _Rejoined | None = None
+        self._per_byte = per_mib(self.head) / MIB
+        self.is_cut = False
+        """Whether the lines end before the file does, as reading it costs too much."""
         unpack = next((each for magic, each in PACKED.items() if self.head.startswith(magic)), None)
         if unpack is not None:
             self._packed = _Rejoined(self.head, stream)
@@ -154,10 +163,17 @@ class Source:
         while taken <= limit and (block := _read(self._stream, _CHUNK, self.name)):
             blocks.append(block)
             taken += len(block)
+            self._pay_for(block)
             self._check_ratio(taken)
         if taken > limit:
             raise UserError(f"{self.name} is larger than {limit >> 20} MiB, too large for one JSON document")
         return b"".join(blocks).decode(self._encoding, "replace")
+
+    def _pay_for(self, block: bytes) -> None:
+        """A part of a document that makes sense as a whole alone."""
+        EFFORT.left -= len(block) * (self._per_byte + PER_MIB_PARSED / MIB)
+        if EFFORT.is_spent:
+            raise UserError(f"{self.name} costs too much to be read as one document: {HINT}")
 
     def binary(self) -> BinaryIO:
         """The whole content as it is, to be read once."""
@@ -188,6 +204,8 @@ class Source:
             pending = lines.pop()
             read = len(lines)
             if self.is_framed:
+                per_mib_ = PER_MIB_PARSED if self._html is None else PER_MIB_OF_HTML
+                EFFORT.left -= len(whole) * per_mib_ / MIB + len(lines)
                 lines = [part for line in lines for part in self._parts(line)]
                 whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:
@@ -229,6 +247,7 @@ class Source:
             return None
         while len(self.head) <= MAX_DOCUMENT and (block := _read(self._stream, _CHUNK, self.name)):
             self.head += block
+            self._pay_for(block)
             self._check_ratio(len(self.head))
         if len(self.head) > MAX_DOCUMENT:
             return None
@@ -268,7 +287,11 @@ class Source:
             self.taken = total
             if self._progress is not None:
                 self._progress(total)
+            EFFORT.left -= len(chunk) * self._per_byte
             yield decoder.decode(chunk)
+            if EFFORT.left <= -OVERDRAFT:
+                self.is_cut = True
+                return
             chunk = _read(self._stream, _CHUNK, self.name)
         yield decoder.decode(b"", final=True)
 

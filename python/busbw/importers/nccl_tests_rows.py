@@ -263,3 +263,22 @@ def op_of(name: str | None) -> str | None:
 def root_of(text: str | None) -> int | None:
     """The root of a root column."""
     return None if text is None or text.startswith("-") else int(text)
+
+
+_TYPES = frozenset(ELEMENT_BYTES)
+
+
+def has_row_behind_words(text: str) -> bool:
+    """Whether a row of nccl-tests stands behind words that are no prefix known here."""
+    words = text.split()
+    if _TYPES.isdisjoint(words):
+        return False
+    at = next(index for index, word in enumerate(words) if word in _TYPES)
+    return (
+        at > 2
+        and len(words) > at + 5
+        and words[at - 2].isdecimal()
+        and words[at - 1].isdecimal()
+        and words[at + 1] in OPS | {"none"}
+        and all(number(word) is not None for word in words[at + 2 : at + 6])
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.secrets import shortened
 from busbw.importers.agreement import agreeing
 from busbw.importers.collective import ALL, Columns, asking
@@ -20,14 +21,13 @@ from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.frame import Frame
 from busbw.importers.lines import Source
 from busbw.importers.nccl_tests_json import FORMAT as NCCL_TESTS_JSON
-from busbw.importers.nccl_tests_rows import OPS
+from busbw.importers.nccl_tests_rows import has_row_behind_words
 from busbw.importers.nccl_tests_text import FORMAT as NCCL_TESTS
 from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
-from busbw.importers.values import ELEMENT_BYTES, number
-from busbw.importers.work_limit import Tiring, may_head_table
+from busbw.importers.work_limit import PER_CASE, PER_FIGURES, PER_LINE, PER_SWEEP, Tiring, may_head_table
 from busbw.records import Collective
 
 MAX_TRIES = 20_000
@@ -40,7 +40,6 @@ MAX_STREAMS = 4096
 _EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT, DEEPSPEED})
 """Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
-_TYPES = frozenset(ELEMENT_BYTES)
 _FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
@@ -108,6 +107,8 @@ class Reading:
         self._counted = take
         self.most_rows: int | None = None
         self._rows = 0
+        self._part = ""
+        """What is said of runs that end where reading did, before the file's end; "" while it goes on."""
 
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
@@ -140,19 +141,24 @@ class Reading:
         if draft.format in _EXACT and not self._agrees(draft):
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
+        if self._part:
+            draft.notes.append(self._part)
         sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self.ordinal))
         self.ordinal += 1
         kind = describe(sweep.collectives, sweep.ranks, sweep.run.machine)
         self._report.count(kind, draft.rows, draft.format)
+        EFFORT.spend(PER_SWEEP + (PER_CASE * len(draft.cases) or PER_FIGURES * draft.rows))
         for note in sweep.run.notes:
             self._report.note(draft.line, note)
         for case in draft.cases:
             if case.conversion:
                 self._report.conversions[f"{draft.format}: {case.conversion}"] += 1
         self._take(sweep)
-        self._rows += len(draft.cases)  # not those of nccl-tests, which become no objects
-        if self.most_rows is not None and self._rows >= self.most_rows:
-            raise EnoughError(f"{self._rows:,}")
+        if self.most_rows is not None:
+            self._rows += len(sweep)
+            EFFORT.spend(PER_CASE * len(sweep))  # who asks for so many makes an object of each
+            if self._rows >= self.most_rows:
+                raise EnoughError(f"{self._rows:,} rows of results")
 
     def _agrees(self, draft: Draft) -> bool:
         """Leaves out and tells the rows that contradict themselves; whether the run can be."""
@@ -202,14 +208,21 @@ class Reading:
             if first == 1:
                 self._peeler.learn(lines)
             lines = self._frame.taken_off(lines)  # noqa: PLW2901 - as the page shows them
+            EFFORT.spend(PER_LINE * len(lines))
             start = 0
             while cuts is not None and (at := cuts.cut(first, lines, start)) is not None:
                 self._block(first + start, lines[start:at], lines[at:])
+                if self._part:
+                    break
                 if cuts.at_cut(first + at):
                     return
                 start = at
-            self._block(first + start, lines[start:] if start else lines, [])
-            self._tiring.read_up_to(self.source.taken, self.source.packed)
+            if not self._part:
+                self._block(first + start, lines[start:] if start else lines, [])
+            if self._part:
+                break
+        if self.source.is_cut and not self._part:
+            self.stops_before(None)
         if self._tiring.said:
             self._report.skimmed(self._tiring.said)
         for stream in list(self._streams.values()):
@@ -217,6 +230,12 @@ class Reading:
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
         if copies > 1:
             self._report.note(None, f"{copies} ranks print tables of their own: copies that were started without MPI")
+
+    def stops_before(self, line: int | None) -> None:
+        """The call has cost what it may: what was read counts, and says that it is a part."""
+        where = f"to line {line - 1}" if line and line > 1 else "in part"
+        self._part = f"the file was read {where} and no further"
+        self._report.ends_early(f"{self._part}, as reading costs too much: {HINT}")
 
     # -- a part that is read apart -------------------------------------------------------------------------------
 
@@ -272,6 +291,9 @@ class Reading:
                 continue
             line = lines[at]
             number = first + at
+            if EFFORT.left <= 0:
+                self.stops_before(number)
+                return
             at += 1
             tiring.spend(line, cheap=True)
             if " NCCL " in line and "] NCCL " in line:
@@ -325,7 +347,7 @@ class Reading:
 
     def _learned_from(self, line: str, lines: list[str], at: int, number: int, beyond: list[str]) -> bool:
         """Whether the line belongs to a table behind a prefix that nobody knew so far."""
-        if self.tries >= MAX_TRIES or not ("#" in line or (" " in line and _has_row_behind_words(line))):
+        if self.tries >= MAX_TRIES or not ("#" in line or (" " in line and has_row_behind_words(line))):
             return False
         self.tries += 1
         if before_anchor(line) is None:
@@ -347,7 +369,7 @@ class Reading:
                 if not stream.without_header(text, number):
                     shown = shortened(text.strip(), 80)
                     self.problem(number, f"looks like a row of results, but no header came before: {shown!r}")
-            elif _has_row_behind_words(text):
+            elif has_row_behind_words(text):
                 shown = shortened(text.strip(), 80)
                 self.problem(number, f"looks like a row of results behind a prefix that is not known: {shown!r}")
         elif markdown:
@@ -361,19 +383,3 @@ class Reading:
             sink = RankSink(self, who) if who else self
             stream = self._streams[who] = Stream(sink, self._document)
         return stream
-
-
-def _has_row_behind_words(text: str) -> bool:
-    """Whether a row of nccl-tests stands behind words that are no prefix known here."""
-    words = text.split()
-    if _TYPES.isdisjoint(words):
-        return False
-    at = next(index for index, word in enumerate(words) if word in _TYPES)
-    return (
-        at > 2
-        and len(words) > at + 5
-        and words[at - 2].isdecimal()
-        and words[at - 1].isdecimal()
-        and words[at + 1] in OPS | {"none"}
-        and all(number(word) is not None for word in words[at + 2 : at + 6])
-    )

@@ -32,6 +32,8 @@ class FileReport:
     _told: Counter[str] = field(default_factory=Counter)
     skimmed_over: str = ""
     """Which lines were not looked at in full, and why."""
+    is_part: bool = False
+    """Whether the file was not read to its end."""
     seems: str = ""
     """Where nothing was found: what the file seems to be."""
 
@@ -44,6 +46,11 @@ class FileReport:
         """Lines were not looked at in full."""
         self.skimmed_over = why
         self.problem(None, why)
+
+    def ends_early(self, why: str) -> None:
+        """The file was not read to its end."""
+        self.is_part = True
+        self.skimmed(why)
 
     def note(self, line: int | None, what: str) -> None:
         """Something derived or contradictory that the reader should know."""
@@ -89,7 +96,8 @@ class FileReport:
     def summary(self) -> str:
         """One line: how many sweeps and rows, and what they are."""
         if not self.sweeps:
-            return f"{self.name}: nothing that busbw can read" + (
+            where = " in the part that was read" if self.is_part else ""
+            return f"{self.name}: nothing that busbw can read{where}" + (
                 f"; it seems to be {self.seems}" if self.seems else ""
             )
         formats = ", ".join(f"{name}" for name, _ in self.formats.most_common())
@@ -100,6 +108,7 @@ class FileReport:
             f"{self.name}: {_plural(self.sweeps, 'sweep')}, {_plural(self.rows, 'row')}; {formats}: {kinds}"
             + (f" and {more} more kinds" if more > 0 else "")
             + (f"; {_plural(unread, 'line')} not read" if unread else "")
+            + ("; a part of the file alone" if self.is_part else "")
         )
 
 
@@ -136,6 +145,8 @@ class Told(FileReport):
         for mine, theirs in ((self.formats, report.formats), (self.kinds, report.kinds)):
             theirs.update(mine)
         report.conversions.update(self.conversions)
+        report.is_part |= self.is_part
+        report.skimmed_over = report.skimmed_over or self.skimmed_over
         report.sweeps += self.sweeps
         report.rows += self.rows
 

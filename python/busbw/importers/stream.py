@@ -52,6 +52,10 @@ class RankSink:
         """The file's one collector of that kind."""
         return self._sink.shared(kind)
 
+    def stops_before(self, line: int | None) -> None:
+        """Reading ends before that line."""
+        self._sink.stops_before(line)
+
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
         """The sweep is complete."""
         if self._who not in BULLETS:

@@ -1,21 +1,28 @@
 """What the lines without results of one file may cost: looked at in full up to a sum of work, then for heads alone.
 
-The sum counts lines and characters, and no time, so that a file reads the same on a busy machine. Lines that hold
-results cost nothing: a log that is all results is read to its end, whatever its size.
+The sum counts lines and characters, and no time, so that a file reads the same on a busy machine. All that is done is
+also taken from what the call may spend on all its files (busbw.base.effort): where that ends, reading does.
 """
 
 from __future__ import annotations
 
-MIB = 1 << 20
-FREE_BYTES = 16 * MIB
+from busbw.base.effort import EFFORT
+
 ALLOWED = 1_300_000
 """Work on lines without results, about a microsecond each."""
-ALLOWED_PER_MIB = 150_000
-"""More for each MiB beyond FREE_BYTES."""
 FOR_HEADS = 350_000
 """Work on lines that may be heads of tables, once all else is spent; then nothing more is looked at."""
 CHEAP, DEAR = 12, 30
 PER_LINE_FOLLOWING = 3
+PER_LINE = 1
+"""Of every line, beside its bytes."""
+PER_TAKEN = 5
+"""Of a line that a format takes by itself."""
+PER_CELLS, PER_CASE = 20, 10
+"""Of a row in a form of people's own, and of what becomes of a row: an object, checked and written."""
+PER_FIGURES = 4
+"""Of a row of nccl-tests, which becomes no object."""
+PER_SWEEP = 110
 PER_PROBLEM = 150
 """A line that looked like a result and is none costs more than one that never did."""
 LONG, PER_LONG = 500, 32
@@ -29,48 +36,42 @@ class Tiring:
 
     def __init__(self) -> None:
         self._left = ALLOWED
-        self._granted = FREE_BYTES
         self._first = self._last = 0
         self._until = ""
 
     @property
     def is_tired(self) -> bool:
         """Whether only heads of tables are looked for."""
-        return self._left <= 0
+        return self._left <= 0 and not EFFORT.is_lifted
 
     @property
     def is_spent(self) -> bool:
         """Whether nothing is looked for any more, beside what follows an open table."""
-        return self._left <= -FOR_HEADS
+        return self._left <= -FOR_HEADS and not EFFORT.is_lifted
 
     def spend(self, line: str, *, cheap: bool = False) -> None:
         """A line was looked at; `cheap`: only whether a table might start there."""
         if cheap:
-            self._left -= CHEAP if len(line) < LONG else CHEAP + min(len(line), LONGEST) // PER_LONG
+            units = CHEAP if len(line) < LONG else CHEAP + min(len(line), LONGEST) // PER_LONG
         else:
-            self._left -= DEAR + min(len(line), LONGEST)
+            units = DEAR + min(len(line), LONGEST)
+        self._left -= units
+        EFFORT.left -= units
 
     def spend_on(self, lines: int) -> None:
         """So many lines were looked at for a prefix."""
         self._left -= PER_LINE_FOLLOWING * lines
+        EFFORT.left -= PER_LINE_FOLLOWING * lines
 
     def complain(self) -> None:
         """Something looked like a result and is none."""
         self._left -= PER_PROBLEM
+        EFFORT.left -= PER_PROBLEM
 
     def restore(self) -> None:
         """The line was a result, or a part of a table."""
         self._left += CHEAP
-
-    def read_up_to(self, taken: int, packed: int | None = None) -> None:
-        """So many bytes of the file are read, from so many where it is packed: a larger file may cost more.
-
-        A small packed file is none, whatever it unpacks to.
-        """
-        taken = taken if packed is None or packed >= FREE_BYTES else 0
-        if taken > self._granted:
-            self._left += (taken - self._granted) * ALLOWED_PER_MIB // MIB
-            self._granted = taken
+        EFFORT.left += CHEAP - PER_TAKEN
 
     def passed(self, first: int, end: int) -> None:
         """Lines up to before `end` are passed by; the one at `end` is looked at, and what follows it."""

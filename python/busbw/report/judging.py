@@ -26,6 +26,8 @@ class Judge:
 
     _rows: dict[tuple[int, int, str | None, bool], dict[int, Row]] = field(default_factory=dict)
 
+    _sides: dict[tuple[int, str | None, bool], Side] = field(default_factory=dict)
+
     def comparison(self, a: Curve, b: Curve, placement: str | None, *, of_times: bool) -> Comparison | None:
         """B against A at the sizes that both have; None where there is none.
 
@@ -34,7 +36,7 @@ class Judge:
         """
         key = (id(a), id(b), placement, of_times)
         if key not in self._kept:
-            one, two = (_side(curve, placement, of_times=of_times) for curve in (a, b))
+            one, two = (self._side(curve, placement, of_times=of_times) for curve in (a, b))
             try:
                 self._kept[key] = compare(one, two, Options(allow_different=True))
             except PackageError as problem:
@@ -43,6 +45,12 @@ class Judge:
             except UserError:
                 self._kept[key] = None
         return self._kept[key]
+
+    def _side(self, curve: Curve, placement: str | None, *, of_times: bool) -> Side:
+        key = (id(curve), placement, of_times)
+        if key not in self._sides:
+            self._sides[key] = _side(curve, placement, of_times=of_times)
+        return self._sides[key]
 
     def rows(self, a: Curve, b: Curve, placement: str | None, *, of_times: bool) -> dict[int, Row]:
         """The same by size."""
@@ -74,10 +82,12 @@ class Judge:
 
 def _side(curve: Curve, placement: str | None, *, of_times: bool) -> Side:
     records = []
+    of_run: dict[str, list[Case]] = {}
+    for case in curve.cases:
+        of_run.setdefault(case.run, []).append(case)
     for record in curve.records:
-        own = record.run.run
-        cases = [_comparable(case, of_times=of_times) for case in curve.cases if case.run == own]
-        records.append(Record(record.run, tuple(case for case in cases if case.placement == placement)))
+        own = [case for case in of_run.get(record.run.run, ()) if case.placement == placement]
+        records.append(Record(record.run, tuple(_comparable(case, of_times=of_times) for case in own)))
     return Side(curve.name, tuple(record for record in records if record.cases))
 
 

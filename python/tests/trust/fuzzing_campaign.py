@@ -16,6 +16,7 @@ from pathlib import Path
 from fuzzing import ENTRIES, Entry
 from fuzzing_changes import changed
 
+from busbw.base.effort import ALLOWED, EFFORT
 from busbw.base.errors import UserError
 from busbw.base.sentences import visible
 
@@ -107,6 +108,7 @@ def feed(
 ) -> None:
     """One input to one reader, within what `start` limits; InputError where it ends in no value and no sentence."""
     before = time.process_time()
+    EFFORT.left = ALLOWED  # as a call of busbw has it
     try:
         try:
             start(MOST_CPU_S)

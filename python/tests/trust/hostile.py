@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from hostile_fresh import FOLDERS, FRESH
+
 from busbw.base.options import Option, actions_of, options_of, words_of
 from busbw.cli.verbs import VERBS
 
@@ -234,6 +236,8 @@ def make(name: str, path: Path) -> None:
         path.write_bytes(MORE[name]() if name in MORE else HOSTILE[name][0]())
 
 
+MORE |= FRESH
+SPECIAL |= FOLDERS
 ALL = (*HOSTILE, *MORE, *SPECIAL)
 _FIRST = {"baseline": ["make"], "fleet": [], "tune": ["nccl"]}
 _NEEDS = {"gate": ["GOOD"], "report": ["GOOD"]}

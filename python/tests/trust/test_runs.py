@@ -224,3 +224,18 @@ def test_no_output_takes_the_place_of_a_device(words: tuple[str, ...], tmp_path:
     assert main([word.format(log=log, device=device) for word in words] + extra) == 0
     assert stat.S_ISCHR(device.stat().st_mode)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.log", "null", "runs"]
+
+
+def test_one_command_enters_so_many_runs_the_newest_first_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(index_module, "MOST_ENTERED", 3)
+    for at in range(8):
+        os.utime(keep(tmp_path, f"r{at}", {"schema": 1, "kind": "run", "run": f"r{at}"}), (at, at))
+    assert listed(tmp_path) == ["r5", "r6", "r7"]
+    assert "5 older runs are not in the index yet" in capsys.readouterr().err
+    assert len(listed(tmp_path)) == 6
+    main(["runs", "index", "--runs", str(tmp_path)])
+    capsys.readouterr()
+    assert len(listed(tmp_path)) == 8
+    assert not capsys.readouterr().err

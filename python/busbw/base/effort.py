@@ -1,0 +1,67 @@
+"""What one call may spend on foreign files, all of them together: a sum of work, counted and not timed.
+
+A unit is about a microsecond of a quiet processor. Readers say what they did (bytes unpacked, lines, rows); where the
+sum is spent they stop, and say what they did not read. `--whole` lifts the bound for files that the user trusts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+ALLOWED = 3_000_000
+"""For a call; what follows from what was read, and the start of busbw, take up to 2 s more."""
+MIB = 1 << 20
+PER_MIB = 6_000
+"""To read text in blocks and make lines of it."""
+PER_MIB_UNPACKED = {b"\x1f\x8b": 8_000, b"BZh": 50_000, b"\xfd7zXZ": 30_000, b"\x28\xb5\x2f\xfd": 15_000}
+"""Beside it, by what a packed file starts with."""
+HINT = "split it, or give --whole where you trust it"
+
+
+class Effort:
+    """What is left of the sum of one call."""
+
+    def __init__(self, allowed: float = ALLOWED) -> None:
+        self.left: float = allowed
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self.left <= 0
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether the user trusts the files."""
+        return self.left == math.inf
+
+    def lift(self) -> None:
+        """Read all, whatever it costs."""
+        self.left = math.inf
+
+    def spend(self, units: float) -> None:
+        """So much was done."""
+        self.left -= units
+
+    @contextmanager
+    def part(self, share: float) -> Iterator[None]:
+        """Only this share of what is left may be spent within; what is not stays for what follows."""
+        before = self.left
+        if before <= 0 or before == math.inf:
+            yield
+            return
+        mine = self.left = before * share
+        try:
+            yield
+        finally:
+            self.left = before - (mine - self.left)
+
+
+EFFORT = Effort()
+"""Of this process: a command reads its files in one."""
+
+
+def per_mib(start: bytes) -> int:
+    """What a MiB costs of a file that begins so: to read it, and to unpack it where it is packed."""
+    return PER_MIB + next((cost for magic, cost in PER_MIB_UNPACKED.items() if start.startswith(magic)), 0)

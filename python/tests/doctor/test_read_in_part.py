@@ -1,0 +1,39 @@
+"""What was not read to its end, or not at all, is never called healthy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.base.effort import ALLOWED, EFFORT
+from busbw.doctor import inputs, work_limit
+from busbw.doctor.facts import gather
+from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.verdict import Outcome, verdict
+
+from .corpus import healthy
+
+
+def judged(*names: Path) -> Outcome:
+    EFFORT.left = ALLOWED
+    snapshot, records = read_inputs(Inputs(files=tuple(map(str, names)), named=tuple(map(str, names))))
+    return verdict(gather(snapshot, records), []).outcome
+
+
+def test_nothing_is_healthy_of_which_a_part_was_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, said = next(iter(healthy.logs()))
+    one, other = tmp_path / "1.log", tmp_path / "2.log"
+    steps = [f"step {at} loss {at % 7}.5" for at in range(5000)]
+    for each in (one, other):
+        each.write_text("\n".join([said, *steps, "# busbw algbw", ""]))
+    assert judged(one, other) is Outcome.HEALTHY
+    with monkeypatch.context() as changed:
+        changed.setattr(inputs, "FOR_READING", 0.9999)  # the second file is not read
+        assert judged(one, other) is Outcome.UNKNOWN
+    with monkeypatch.context() as changed:
+        changed.setattr(inputs, "FOR_TABLES", 1e-9)  # no table is looked for
+        assert judged(one, other) is Outcome.UNKNOWN
+    with monkeypatch.context() as changed:
+        changed.setattr(work_limit, "FOR_THE_END", 0.999)  # the logs are not read from end to end
+        assert judged(one, other) is Outcome.UNKNOWN
