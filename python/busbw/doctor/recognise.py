@@ -65,13 +65,28 @@ def recognise(
     }
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
+    follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
+    _break_circles(follows, causes)
     findings = []
     for name, found in merged.items():
-        cause = None if name in light else _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first)
-        told = _finding(SIGNATURES[name], found, cause, one_node=one_node, survived=name in survived)
+        told = _finding(SIGNATURES[name], found, follows.get(name), one_node=one_node, survived=name in survived)
         findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
     last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))
     return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
+
+
+def _break_circles(follows: dict[str, Signature | None], merged: Mapping[str, Found]) -> None:
+    """Of sequels that are each other's cause the first one stands for itself; no process aborts before it met an error."""
+    for start in follows:
+        chain: list[str] = []
+        name: str | None = start
+        while name is not None and name not in chain:
+            chain.append(name)
+            cause = follows.get(name)
+            name = cause.name if cause else None
+        if name is not None:
+            circle = chain[chain.index(name) :]
+            follows[min(circle, key=lambda each: (each in _ENDS, _first(merged[each])))] = None
 
 
 def _of_first(finding: Finding, first: frozenset[str]) -> Finding:

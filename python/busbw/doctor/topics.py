@@ -360,7 +360,8 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
             known = name is not None and name != "connection-timeout"
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             ended = thrown and known and SIGNATURES[str(name)].stage <= Stage.CRASH
-            if name and known and (ended or _OF_LIBRARY.search(text[:MAX_LOOK]) or is_of_driver(text)):
+            by_mpi = text.startswith(OF_MPI) or _OF_LIBRARY.search(text[:MAX_LOOK])
+            if name and known and (ended or by_mpi or is_of_driver(text)):
                 yield _finding(name, text, seen)
             elif (thrown or is_said_error(text[:MAX_LOOK]) or code_in(text)) and not _waits(text):
                 yield _finding(name, text, seen) if name and known else _first_unknown(text, seen)

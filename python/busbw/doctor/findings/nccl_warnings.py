@@ -80,7 +80,7 @@ def _finding(said: Message, source: str) -> Finding:
         cure = (
             f"see that {shortened(path['path'], 100)} exists and may be read in every container and on every host, or "
         )
-        cure += "or correct or unset the variable that names it (env | grep NCCL_, nccl.conf)"
+        cure += "correct or unset the variable that names it (env | grep NCCL_, nccl.conf)"
     elif named in _NAMED:
         cure = SIGNATURES[named].cure
     else:
