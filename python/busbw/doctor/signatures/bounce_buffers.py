@@ -8,9 +8,9 @@ SIGNATURE = Signature(
     title="devices copy through the kernel's bounce buffers (swiotlb), and these are full",
     patterns=(
         r"swiotlb buffer is full",
-        r"swiotlb.{0,60}(?:coherent allocation failed|Out of SW-IOMMU|cannot allocate|exhausted)",
+        r"swiotlb: .{0,60}(?:coherent allocation failed|Out of SW-IOMMU|cannot allocate|exhausted)",
         r"Out of SW-IOMMU space",
-        r"overflow 0x[0-9a-f]+\+\d+ of DMA mask",
+        r"overflow 0x[0-9a-f]{4,16}\+\d{1,12} of DMA mask",
     ),
     explains=("ibv-call-failed", "nccl-warnings", "registration-failed", "memlock"),
     confirm="dmesg | grep -i -e swiotlb -e iommu; cat /sys/kernel/debug/swiotlb/io_tlb_used",
