@@ -68,7 +68,8 @@ Permission denied|authentication methods ; ssh refuses the user: its key is not 
 """,
     "ports-exhausted": r"""
 bind|listen|server|gRPC ; the address that the program shall listen at is none of this host's ;
- ip -br addr on this host: name one of its addresses (MASTER_ADDR, TF_CONFIG, --host, coordinator_address; in a container
+ ip -br addr on this host: name one of its addresses (MASTER_ADDR, TF_CONFIG, --host, coordinator_address; in a
+ container
  its own, or the host's network). Every host but the first must connect to that address and not listen at it
 """,
     "mpi-error": r"""

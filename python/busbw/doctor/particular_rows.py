@@ -108,7 +108,8 @@ Only matched|find net with name ; the settings or the topology file name NICs th
 Test (?:CUDA|NCCL) failure ; the buffers of nccl-tests do not fit into the GPU's memory ;
  choose a smaller largest size (-e 1G), which needs about three times as much memory, and end other processes on the
  GPUs (nvidia-smi)
-RESOURCE_EXHAUSTED|bfc_allocator|\b(?:Xla|Jax)RuntimeError|jaxlib|nccl_archive|external/xla ; a GPU's memory is full (XLA) ;
+RESOURCE_EXHAUSTED|bfc_allocator|\b(?:Xla|Jax)RuntimeError|jaxlib|nccl_archive|external/xla ; a GPU's memory is full
+ (XLA) ;
  leave NCCL its part: XLA_PYTHON_CLIENT_MEM_FRACTION=0.75 or XLA_PYTHON_CLIENT_PREALLOCATE=false; smaller batches per
  device, rematerialisation (jax.checkpoint), more shards of parameters; end other processes on the GPU (nvidia-smi)
 tensorrt_llm|TensorRT-LLM|tllm ; a GPU's memory is full (TensorRT-LLM) ;
@@ -280,7 +281,8 @@ LIDS?\b ; the subnet manager has no address (LID) to give, or its stored ones do
     "plugin-not-loaded": r"""
 version `(?P<what>GLIBC\w*_[\d.]+)' ; the network plugin is there and cannot be loaded: it needs a newer C library than
  this image has ({what}) ;
- take an image of a newer distribution (ldd --version), or a plugin that was built for this one; NCCL_NET=Socket until then
+ take an image of a newer distribution (ldd --version), or a plugin that was built for this one; NCCL_NET=Socket
+ until then
 undefined symbol|ELF|too short ; the network plugin is there and cannot be loaded: it was built for other libraries or
  another processor ;
  install the plugin of the release of NCCL and libfabric that the image has; ldd libnccl-net.so shows what is missing

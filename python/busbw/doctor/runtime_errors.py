@@ -9,7 +9,8 @@ _ROWS = r"""
 active)? (?:cuda )?device .{0,40}(?:does not match|differs? from|is not) .{0,40}device|[Gg]uessing device ID ; the \
 process works on another GPU than its rank's ; torch.cuda.set_device(LOCAL_RANK) before anything touches the GPU, \
 and the same number as device_id (FSDP, DDP's device_ids, init_process_group); one visible GPU per process does too
-[Nn]o slot '?\d+|[Hh]ostfile .{0,60}(?:not formatted|empty|duplicate|already been defined|bad)|[Hh]ost\w* \S{1,60} (?:is |was )?not (?:found )?in \
+[Nn]o slot '?\d+|[Hh]ostfile .{0,60}(?:not formatted|empty|duplicate|already been defined|bad)|[Hh]ost\w* \S{1,60} \
+(?:is |was )?not (?:found )?in \
 (?:the )?(?:hostfile|resource pool)|has already been defined|inclusion.{0,20}exclusion|[Nn]o (?:hosts?|resources?) \
 (?:left|remain|available to) ; the launcher's list of hosts (hostfile, --include, --exclude) names a GPU or host that \
 is not in it ; correct the hostfile (one line a host: NAME slots=8, as nvidia-smi -L counts GPUs there) or the filter \
@@ -26,7 +27,8 @@ invalid)|TF_CONFIG\b.{0,80}(?:invalid|missing|must|not) ; TensorFlow's workers w
 one TF_CONFIG on all workers that differs in task.index alone: the same list of workers in the same order, the same \
 number of GPUs on each; then restart all of them
 [Cc]ould not start gRPC server|[Uu]nable to configure socket|No address added out of ; TensorFlow's server cannot \
-listen at the address that TF_CONFIG gives this worker: it is not this host's, or the port is taken ; give each host its \
+listen at the address that TF_CONFIG gives this worker: it is not this host's, or the port is taken ; give each \
+host its \
 own task.index, and an address in TF_CONFIG that the host has (ip -br addr; in a container its own); free the port \
 (ss -ltnp)
 [Ii]ncarnation\b.{0,80}(?:restart|differ|mismatch|newer|conflict)|(?:different|newer) incarnation|aborted connect \
@@ -36,11 +38,15 @@ PJRT_Client_Connect|Wait_for_all_tasks_to_register|cluster registration failed|[
 register|[Cc]onnect) ; not all processes of a JAX job came to the coordinator in time ; start num_processes \
 processes with ids 0 to num_processes - 1; all must reach coordinator_address (a name that resolves, an open port). \
 Raise initialization_timeout where hosts start slowly; the log of a process that is missing says why
-[Pp]in[ _]memory thread (?:exited|died|crashed) ; the thread that copies batches into pinned memory ended: no locked or \
-shared memory was left, or CUDA failed in it ; look above for its own error; pin_memory=False shows whether it is that. Give \
-more /dev/shm and memlock (ulimit -l), fewer num_workers, more open files (ulimit -n); copy tensors out of what workers share
+[Pp]in[ _]memory thread (?:exited|died|crashed) ; the thread that copies batches into pinned memory ended: no \
+locked or \
+shared memory was left, or CUDA failed in it ; look above for its own error; pin_memory=False shows whether it is \
+that. Give \
+more /dev/shm and memlock (ulimit -l), fewer num_workers, more open files (ulimit -n); copy tensors out of what \
+workers share
 GetKeyValue\(\) timed out ; a process waits for a key that another never wrote: that process did not come to the \
-collective ; compare the logs of all processes: one ended before, or runs another program; all must run the same jitted \
+collective ; compare the logs of all processes: one ended before, or runs another program; all must run the same \
+jitted \
 functions in the same order
 """
 RUNTIME: tuple[Family, ...] = tuple(read(_ROWS))

@@ -30,6 +30,7 @@ _DULL = re.compile(
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
 
+
 def is_dull(text: str) -> bool:
     """Whether a line with a word of an error tells of none."""
     return _DULL.search(text) is not None
@@ -55,7 +56,7 @@ def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | Non
     return replace(nearest, severity=Severity.ERROR, stage=min(nearest.stage, Stage.PROGRAM)) if loud else nearest
 
 
-def _reasons(loud: Sequence[Finding]) -> Sequence[Finding]:
+def _reasons(loud: Sequence[Finding]) -> list[Finding]:
     """Without what only costs time, where the job failed: a slow way of the network ends no program."""
     failed = any(each.severity is Severity.ERROR and each.stage >= Stage.CRASH for each in loud)
     costs = {each.name for each in loud if each.severity is Severity.WARNING and each.name not in _OF_LOGS}

@@ -45,7 +45,9 @@ def _read(text: str) -> tuple[Writer, ...]:
 
 WRITERS = _read(_ROWS)
 _OF_NCCL = re.compile(r"NCCL (?:INFO|WARN)|\bnccl\w*Error\b|NET/", re.IGNORECASE)
-_VARIABLE = re.compile(r"\b(?:NCCL_)?((?:(?<=NCCL_)(?:SOCKET_IFNAME|DEBUG|IB_(?:HCA|GID_INDEX|TC|SL|TIMEOUT|RETRY_CNT))|CUDA_VISIBLE_DEVICES)\b)")
+_VARIABLE = re.compile(
+    r"\b(?:NCCL_)?((?:(?<=NCCL_)(?:SOCKET_IFNAME|DEBUG|IB_(?:HCA|GID_INDEX|TC|SL|TIMEOUT|RETRY_CNT))|CUDA_VISIBLE_DEVICES)\b)"
+)
 
 
 def with_writer(finding: Finding) -> Finding:
@@ -57,7 +59,9 @@ def with_writer(finding: Finding) -> Finding:
     writer = next((each for each in WRITERS if each.words.search(said)), None) if not _OF_NCCL.search(said) else None
     if writer is None:
         return finding
-    own = [f"{mine} (for {_full(theirs)})" for theirs, mine in writer.own if theirs in named and mine not in finding.fix]
+    own = [
+        f"{mine} (for {_full(theirs)})" for theirs, mine in writer.own if theirs in named and mine not in finding.fix
+    ]
     title = re.sub(r"^NCCL chose\b", f"{writer.name} chose", finding.title)
     if not own:
         return replace(finding, title=title)

@@ -10,12 +10,14 @@ SIGNATURE = Signature(
     patterns=(
         r"CUDA-enabled jaxlib is not installed",
         r"(?:TPU|GPU) may be present on this machine, but .{0,60}not installed",
-        r"Unable to initialize backend '(?:cuda|rocm|gpu)'.{0,200}(?:not in the list of known backends|no GPU plugin|not found)",
+        r"Unable to initialize backend '(?:cuda|rocm|gpu)'.{0,200}"
+        r"(?:not in the list of known backends|no GPU plugin|not found)",
     ),
     explains=("python-exception", "rank-count", "xla-error"),
     confirm="python -c 'import jax; print(jax.devices(), jax.lib.__version__)'; pip list | grep -i -e jax -e cuda",
     cure=(
-        "pip install -U 'jax[cuda12]' (or cuda13: jaxlib, plugin and PJRT of one version) in the image of all nodes, and "
+        "pip install -U 'jax[cuda12]' (or cuda13: jaxlib, plugin and PJRT of one version) in the image of all nodes, "
+        "and "
         "remove CPU builds of it that come first in PYTHONPATH"
     ),
     cost="the program runs on processors alone, or refuses its mesh",

@@ -11,10 +11,13 @@ SIGNATURE = Signature(
         r"engine plan file is (?P<what>generated on an incompatible device.{0,60})",
         r"(?:kSERIALIZATION_VERSION|[Vv]ersion tag) (?P<what>(?:does not|doesn't) match.{0,80})",
         r"(?P<what>[Ee]ngine (?:world size|was built).{0,100}(?:!=|but|does not match).{0,60})",
-        r"(?P<what>mpiSize == tp ?\* ?pp.{0,60}|MPI world ?[Ss]ize is expected to be equal to tp\*pp.{0,60})",
-        r"(?P<what>MPI size \(?\d+\)? .{0,40}(?:does not match|doesn't match|!=).{0,40}(?:world size|tp|engine).{0,40})",
+        r"(?P<what>mpiSize == tp ?\* ?pp.{0,60}|"
+        r"MPI world ?[Ss]ize is expected to be equal to tp\*pp.{0,60})",
+        r"(?P<what>MPI size \(?\d+\)? .{0,40}(?:does not match|doesn't match|!=)"
+        r".{0,40}(?:world size|tp|engine).{0,40})",
         r"[Ff]ailed to (?P<what>deserialize (?:cuda|the|TensorRT)? ?engine.{0,60})",
-        r"Using an engine plan file across different models of devices.{0,10}(?P<what>is not (?:allowed|supported).{0,40})",
+        r"Using an engine plan file "
+        r"across different models of devices.{0,10}(?P<what>is not (?:allowed|supported).{0,40})",
     ),
     explains=("cuda-call-failed", "rank-count", "killed-by-launcher"),
     confirm="the engine's config.json (version, mapping: world_size, tp_size, pp_size); python -c 'import tensorrt_llm'",

@@ -22,11 +22,12 @@ SIGNATURE = Signature(
         r"|UNPACK-\w+|PACK-MISMATCH|pack data mismatch|Data for specified key not found.{0,80}base/\w*pack)",
         r"\b(?P<what>PMIx|PRRTE|UCX|UCC|libfabric|Open MPI)\b.{0,40}version (?:mismatch|conflict)",
         r"(?P<what>UCP|UCX) version is incompatible",
-        r"(?:transport|plugin|module|component) .{0,60}(?P<what>ABI|API) version .{0,40}(?:mismatch|does not match|unsupported)",
+        r"(?:transport|plugin|module|component) .{0,60}"
+        r"(?P<what>ABI|API) version .{0,40}(?:mismatch|does not match|unsupported)",
         r"(?P<what>[A-Z][\w.+-]{1,30}) client version \S{1,30} .{0,20}(?:does not match|differs from|!=).{0,20}server",
     ),
     explains=("mpi-launch", "node-lost", "nvshmem-init", "pmi", "mpi-other"),
-    confirm="which mpirun; mpirun --version; ldd PROGRAM; pip list | grep -e nvidia -e nvshmem: on every node and in the image",
+    confirm="which mpirun; mpirun --version; ldd PROGRAM; pip list | grep -e nvidia -e nvshmem: on every node",
     cure=(
         "use one version on all nodes and in the container: the same release of what is named for library, launcher "
         "and build (mpirun --prefix, one image, PATH and LD_LIBRARY_PATH alike); rebuild what was built for another"

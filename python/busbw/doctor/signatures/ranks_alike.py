@@ -20,7 +20,8 @@ SIGNATURE = Signature(
     confirm="count the lines of each rank; print RANK, LOCAL_RANK, WORLD_SIZE and SLURM_PROCID in each process",
     cure=(
         "start one process per GPU with srun (--ntasks-per-node equal to devices, --nodes to num_nodes), or one "
-        "torchrun (vllm serve, sglang) per node with its own --node-rank, 0 to nnodes - 1, but not both. Unset ranks that an outer launcher left behind"
+        "torchrun (vllm serve, sglang) per node with its own --node-rank, 0 to "
+        "nnodes - 1, but not both. Unset ranks that an outer launcher left behind"
     ),
     source="pytorch_lightning and lightning.fabric: their line at start",
     repeats=True,
