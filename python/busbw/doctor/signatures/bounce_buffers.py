@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"Out of SW-IOMMU space",
         r"overflow 0x[0-9a-f]{4,16}\+\d{1,12} of DMA mask",
     ),
-    explains=("ibv-call-failed", "nccl-warnings", "registration-failed", "memlock"),
+    explains=("ibv-call-failed", "registration-failed", "memlock"),
     confirm="dmesg | grep -i -e swiotlb -e iommu; cat /sys/kernel/debug/swiotlb/io_tlb_used",
     cure=(
         "boot so that devices reach memory themselves (intel_iommu=on or amd_iommu=on with iommu=pt; none of "

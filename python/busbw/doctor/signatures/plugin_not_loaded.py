@@ -17,7 +17,6 @@ SIGNATURE = Signature(
         r"Failed to initialize NET plugin (?!IB\b|Socket\b)\w",
         r"External network plugin \S{1,60} is unsupported",
     ),
-    explains=("network-not-found", "undefined-symbol", "library-not-found"),
     between_nodes=True,
     confirm="env | grep NCCL_NET_PLUGIN; ldconfig -p | grep -e nccl-net; find / -name 'libnccl-net*'",
     cure=(
