@@ -20,7 +20,7 @@ SIGNATURE = Signature(
         r"across different models of devices.{0,10}(?P<what>is not (?:allowed|supported).{0,40})",
     ),
     explains=("cuda-call-failed", "rank-count", "killed-by-launcher"),
-    confirm="the engine's config.json (version, mapping: world_size, tp_size, pp_size); python -c 'import tensorrt_llm'",
+    confirm="the engine's config.json (mapping: world_size, tp_size, pp_size); python -c 'import tensorrt_llm'",
     cure=(
         "start as many processes as tensor times pipeline parallel size of the engine (mpirun -n tp_size*pp_size, one "
         "GPU each); else rebuild the engine (trtllm-build) for that number, with the TensorRT that loads it and on the "
