@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     confirm="the engine's config.json (mapping: world_size, tp_size, pp_size); python -c 'import tensorrt_llm'",
     cure=(
         "start as many processes as tensor times pipeline parallel size of the engine (mpirun -n tp_size*pp_size, one "
-        "GPU each); else rebuild the engine (trtllm-build) for that number, with the TensorRT that loads it and on the "
+        "GPU each). Else rebuild the engine (trtllm-build) for that number, with the TensorRT that loads it and on the "
         "kind of GPU that runs it"
     ),
     source="TensorRT's and TensorRT-LLM's own words (cpp/tensorrt_llm/executor, runtime)",

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
     explains=("ib-invalid-gid", "ibv-call-failed", "invalid-argument"),
     confirm="grep -v 0x0000 /sys/class/infiniband/*/ports/1/pkeys/* on both hosts; env | grep -i pkey",
     cure=(
-        "unset NCCL_IB_PKEY, which is an index into the port's table of P_Keys and no key; or set it to the index at "
+        "unset NCCL_IB_PKEY, which is an index into the port's table of P_Keys and no key. Or set it to the index at "
         "which /sys/class/infiniband/*/ports/1/pkeys/ holds the tenant's key, on all hosts. Where the table lacks that "
         "key, let the subnet manager add the port to the partition (full membership)"
     ),

@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     between_nodes=True,
     confirm="ethtool -S INTERFACE | grep -e pause -e storm on each host twice: whose tx counters grow sends the pauses",
     cure=(
-        "find the host whose NIC sends the pauses (tx_pause_storm, tx_prio3_pause) and take it out: its memory or PCIe "
+        "find the host whose NIC sends the pauses (tx_pause_storm, tx_prio3_pause) and take it out. Its memory or PCIe "
         "is too slow for its NIC (IOMMU, ATS, narrow link, hung GPU) or its firmware is stuck. Switch on the PFC "
         "watchdog of switches and NICs, and mark packets (ECN) before they pause"
     ),

@@ -19,7 +19,7 @@ SIGNATURE = Signature(
     explains=("rendezvous-timeout", "watchdog-timeout", "duplicate-gpu", "connection-timeout"),
     confirm="count the lines of each rank; print RANK, LOCAL_RANK, WORLD_SIZE and SLURM_PROCID in each process",
     cure=(
-        "start one process per GPU with srun (--ntasks-per-node equal to devices, --nodes to num_nodes), or one "
+        "start one process per GPU with srun (--ntasks-per-node equal to devices, --nodes to num_nodes). Or start one "
         "torchrun (vllm serve, sglang) per node with its own --node-rank, 0 to "
         "nnodes - 1, but not both. Unset ranks that an outer launcher left behind"
     ),
