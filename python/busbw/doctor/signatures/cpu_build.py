@@ -16,7 +16,7 @@ SIGNATURE = Signature(
     explains=("python-exception", "rank-count", "xla-error"),
     confirm="python -c 'import jax; print(jax.devices(), jax.lib.__version__)'; pip list | grep -i -e jax -e cuda",
     cure=(
-        "pip install -U 'jax[cuda12]' (or cuda13: jaxlib, plugin and PJRT of one version) in the image of all nodes, "
+        "pip install -U 'jax[cuda12]' (or cuda13: jaxlib, plugin and PJRT of one version) in the image, "
         "and "
         "remove CPU builds of it that come first in PYTHONPATH"
     ),
