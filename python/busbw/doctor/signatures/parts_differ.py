@@ -29,8 +29,8 @@ SIGNATURE = Signature(
     explains=("mpi-launch", "node-lost", "nvshmem-init", "pmi", "mpi-other"),
     confirm="which mpirun; mpirun --version; ldd PROGRAM; pip list | grep -e nvidia -e nvshmem: on every node",
     cure=(
-        "use one version on all nodes and in the container. Take the same release of what is named for library, launcher "
-        "and build (mpirun --prefix, one image). Rebuild what was built for another"
+        "use one version on all nodes and in the container. Take the same release of what is named for library, "
+        "launcher and build (mpirun --prefix, one image). Rebuild what was built for another"
     ),
     source="NVSHMEM src/host/init; Open MPI orte/util, opal/dss; OpenPMIx src/mca/bfrops; UCX src/ucp/core",
     tell=tell,
