@@ -18,6 +18,7 @@ from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES, WHOLE
 from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
+from busbw.doctor.runtime_errors import RUNTIME
 from busbw.doctor.scan import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signatures import SIGNATURES
@@ -209,7 +210,7 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
     if of in OF_MACHINES:
         known += MACHINE
     if of in _ALL or of in _SOME:
-        known += [each for each in FAMILIES if not each.weak and (of in _ALL or not each.broad)]
+        known += [each for each in (*RUNTIME, *FAMILIES) if not each.weak and (of in _ALL or not each.broad)]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
     narrow = [each for each in known if each not in BROAD and not each.broad]

@@ -25,6 +25,7 @@ from busbw.doctor.places import with_place
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.topics import guessed
+from busbw.doctor.writers import with_writer
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
@@ -37,7 +38,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found.append(guess)
     found = _failed_in_init(_without_doubles(found))
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
-    found = told_once(_with_causes(list(map(with_place, found))))
+    found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

@@ -66,6 +66,18 @@ Host key verification|IDENTIFICATION HAS CHANGED ; the host key of a host is unk
 Permission denied|authentication methods ; ssh refuses the user: its key is not on that host ;
  ssh-copy-id to each host (the same ~/.ssh in containers, mode 600), then ssh -o BatchMode=yes HOST true
 """,
+    "ports-exhausted": r"""
+bind|listen|server|gRPC ; the address that the program shall listen at is none of this host's ;
+ ip -br addr on this host: name one of its addresses (MASTER_ADDR, TF_CONFIG, --host, coordinator_address; in a
+ container
+ its own, or the host's network). Every host but the first must connect to that address and not listen at it
+""",
+    "mpi-error": r"""
+GTL library|GPU_SUPPORT_ENABLED ; MPI of Cray is asked to send from GPU memory, and the program was linked without the
+ library for that (GTL) ;
+ load craype-accel-nvidia90 (or craype-accel-amd-gfx90a) and build anew with cc or CC, or link libmpi_gtl_cuda
+ (libmpi_gtl_hsa) itself, for Python mpi4py too; MPICH_GPU_SUPPORT_ENABLED=0 where only NCCL uses GPUs
+""",
     "mpi-launch": r"""
 HYDU_sock_connect|unable to get host address|unable to connect to server (?P<what>\S{2,60}) ; a host's launcher cannot
  reach mpiexec's host {what}: its name does not resolve there, or a firewall drops the port ;

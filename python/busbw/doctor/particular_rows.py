@@ -108,7 +108,8 @@ Only matched|find net with name ; the settings or the topology file name NICs th
 Test (?:CUDA|NCCL) failure ; the buffers of nccl-tests do not fit into the GPU's memory ;
  choose a smaller largest size (-e 1G), which needs about three times as much memory, and end other processes on the
  GPUs (nvidia-smi)
-RESOURCE_EXHAUSTED|bfc_allocator|\bXlaRuntimeError|jaxlib ; a GPU's memory is full (XLA) ;
+RESOURCE_EXHAUSTED|bfc_allocator|\b(?:Xla|Jax)RuntimeError|jaxlib|nccl_archive|external/xla ; a GPU's memory is full
+ (XLA) ;
  leave NCCL its part: XLA_PYTHON_CLIENT_MEM_FRACTION=0.75 or XLA_PYTHON_CLIENT_PREALLOCATE=false; smaller batches per
  device, rematerialisation (jax.checkpoint), more shards of parameters; end other processes on the GPU (nvidia-smi)
 tensorrt_llm|TensorRT-LLM|tllm ; a GPU's memory is full (TensorRT-LLM) ;
@@ -277,7 +278,20 @@ file|\bdb\b|conf\w*|option|parse|syntax|directory|console|permission ; a file or
 LIDS?\b ; the subnet manager has no address (LID) to give, or its stored ones do not fit ;
  stop it, remove guid2lid in /var/cache/opensm, start it again while no job runs; lower lmc
 """,
+    "plugin-not-loaded": r"""
+version `(?P<what>GLIBC\w*_[\d.]+)' ; the network plugin is there and cannot be loaded: it needs a newer C library than
+ this image has ({what}) ;
+ take an image of a newer distribution (ldd --version), or a plugin that was built for this one; NCCL_NET=Socket
+ until then
+undefined symbol|ELF|too short ; the network plugin is there and cannot be loaded: it was built for other libraries or
+ another processor ;
+ install the plugin of the release of NCCL and libfabric that the image has; ldd libnccl-net.so shows what is missing
+""",
     "ib-port-down": r"""
+[Cc]able error|Bus stuck|[Bb]ad or shorted|EEPROM|[Hh]igh (?:[Tt]emp|power)|unsupported (?:cable|module) ; a cable or
+ transceiver is broken or not supported: its NIC cannot read it ;
+ clean and reseat the module at both ends, then replace cable or transceiver with one on the NIC's list; mlxlink -d
+ DEVICE -m shows it. Leave the port out by NCCL_IB_HCA=^mlx5_N meanwhile
 State: *Initializing|PORT_INIT|: INIT\b|[Nn]o (?:SM|subnet manager)|SM lid 0 ; the InfiniBand port waits for a subnet
  manager, which gives it no address ;
  start a subnet manager: on one switch (ib sm), by UFM, or opensm on one host of the fabric; then ibstat shows Active

@@ -37,7 +37,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    spelled = list(_spelled(_with_units(_without_open_bridges(_without_full_power(lines)))))
+    spelled = list(_spelled(_with_units(_without_open_bridges(_with_low_clocks(_without_full_power(lines))))))
     return list(enumerate(spelled, 1)) if changed or spelled != lines else None
 
 
@@ -66,6 +66,32 @@ def _without_full_power(lines: list[str]) -> list[str]:
     if not limits["Default"] or limits["Current"] != limits["Default"]:
         return lines
     return ["" if _CAPPED.match(line) else line for line in lines]
+
+
+_CLOCKS = re.compile(r"\s{4,8}((?:Max )?Clocks)\s*$")
+_SM = re.compile(r"\s{6,12}SM\s*: (\d{2,4}) MHz")
+_BY_HAND = re.compile(r"\s+Applications Clocks Setting\s*: Active\s*$")
+_LOW = 0.6  # of the highest clock; a GPU that its own default keeps lower stays above
+
+
+def _with_low_clocks(lines: list[str]) -> list[str]:
+    """The text of `nvidia-smi -q`, where a clock set by hand holds a GPU far below its highest, with that in words."""
+    if not any(map(_BY_HAND.match, lines)):
+        return lines
+    kept, section, now, by_hand = list[str](), "", 0, False
+    for line in lines:
+        kept.append(line)
+        if line.startswith("GPU "):
+            section, now, by_hand = "", 0, False
+        elif _BY_HAND.match(line):
+            by_hand = True
+        elif found := _CLOCKS.match(line):
+            section = found[1]
+        elif section and (clock := _SM.match(line)):
+            if section == "Max Clocks" and by_hand and 0 < now < _LOW * int(clock[1]):
+                kept[-1] = f"{SPELLED}GPU clocks are limited to {now} MHz of {clock[1]} MHz: clocks set by hand"
+            now, section = (int(clock[1]) if section == "Clocks" else now), ""
+    return kept
 
 
 _BOARD = re.compile(r"\s*GPU \d{1,3}: (.{3,60}) \(UUID")

@@ -12,8 +12,9 @@ from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, look_for, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
 from busbw.doctor.first_failure import SUMMARY, FirstFailure
-from busbw.doctor.hit import RANK, Hit
+from busbw.doctor.hit import Hit
 from busbw.doctor.kernel_lines import is_of_boot
+from busbw.doctor.last_error import LastError
 from busbw.doctor.ports import Ports
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
@@ -35,16 +36,12 @@ _PLAIN = frozenset(_PLAIN_WORDS.split())
 # Bytes lose their digits several times as fast as characters do.
 DIGITS = b"0123456789"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
-_LAST_ERROR = "Last error:"
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 """A line of a traceback before its last, which names the exception."""
 _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
 _SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
-_NO_SENTENCE = re.compile(
-    r"\W*$|.{0,4}$|Traceback|\W*File \"|Exception raised|.*NCCL INFO|.*Last error|frame #|.{0,4}run with"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +141,7 @@ class Scanning:
         """The last line of which a signature spoke."""
         self.ignored = False
         self.passed_over = ""
-        self.last_errors, self.first = set[str](), FirstFailure()
-        self.awaited = False
-        """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
+        self.last, self.first = LastError(), FirstFailure()
 
     def over(self, lines: Iterable[str]) -> Scan:
         number = 0
@@ -167,7 +162,7 @@ class Scanning:
         told = self.source, lines, self.hits, self.kinds, alive, self.ended
         return Scan(
             *told, *kept, *notes, given=self.given, calls=self.calls, passed_over=self.passed_over,
-            beside=self.following.kept, last_errors=frozenset(self.last_errors),
+            beside=self.following.kept, last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
         )  # fmt: skip
 
@@ -187,8 +182,8 @@ class Scanning:
         elif not raw or raw.isspace():
             return True
         line = raw[:MAX_LINE]
-        if self.awaited or _LAST_ERROR in line:
-            self._follow_last_error(line, number)
+        if self.last.may_follow(line):
+            self.last.follow(line, number, self._candidates, self.hits)
         summed_up = self.first.left > 0 or any(each in line for each in SUMMARY)
         if summed_up:
             self.first.look(line)
@@ -321,32 +316,6 @@ class Scanning:
         if kept:
             self.following.told(line, number)
         return kept
-
-    def _follow_last_error(self, line: str, number: int) -> None:
-        """NCCL's last error, which stands behind these words or alone in the next line."""
-        if self.awaited:
-            self._last_error(line.rpartition("]: ")[2], line, number)
-        said = line.rpartition(_LAST_ERROR)[2] if _LAST_ERROR in line else None
-        self.awaited = said is not None and not said.strip()
-        if said is not None:
-            self._last_error(said, line, number)
-
-    def _last_error(self, said: str, line: str, number: int) -> None:
-        """NCCL's last sentence, told as such by the line's rank where no signature knows it."""
-        said = locales.in_english(said.strip()[:MAX_LINE])
-        lowered = said.lower()
-        known = [
-            each.signature.name
-            for each in self._candidates(said)
-            if each.signature.match(said, lowered, each.patterns) is not None
-        ]
-        if known:
-            self.last_errors.update(known)
-            return
-        if not _NO_SENTENCE.match(said):
-            rank = RANK.search(line)
-            joined = f"{rank[0].strip()} Last error of NCCL: {said}" if rank else f"Last error of NCCL: {said}"
-            look_for(joined, number, self._candidates(joined), self.hits)
 
     def _candidates(self, line: str) -> tuple[Candidate, ...]:
         return self.index.of(line.lower()).candidates

@@ -82,7 +82,7 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
         (
             "between_nodes",
             "gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing ofi-slow-provider openib-unused "
-            "plugin-not-loaded roce-loss wrong-interface",
+            "pause-storm plugin-not-loaded roce-loss wrong-interface",
         ),
         (
             "soft",

@@ -42,7 +42,9 @@ def _low_clock(gpu: GpuState, where: str) -> Iterator[Finding]:
     application, usual = gpu.application_clock_MHz, gpu.default_application_clock_MHz
     set_low = bool(application and usual and application < LOW * usual)
     now, most = gpu.sm_clock_MHz, gpu.max_sm_clock_MHz
-    at_work = gpu.pstate == 0 and "idle" not in gpu.slowdowns and (gpu.utilisation_percent or 0) > 50
+    # The driver names a clock set by hand only while a GPU that works would run faster without it.
+    busy = (gpu.utilisation_percent or 0) > 50 or "applications_clocks" in gpu.slowdowns
+    at_work = gpu.pstate == 0 and "idle" not in gpu.slowdowns and busy
     runs_low = bool(at_work and now and most and now < 0.6 * most)
     if not set_low and not runs_low:
         return

@@ -21,6 +21,8 @@ SIGNATURE = Signature(
         r"[Ff]ailed to (?:create|register|allocate) \w*MR with GPU memory|\bnvidia_peermem loaded\?",
         r"GPUDirect RDMA.{0,40}(?:not available|unavailable|disabled|not supported)",
         r"modprobe.{0,40}nvidia.peermem",
+        r"nvidia_p2p_\w{3,40}\b.{0,80}(?:returned -|fail|error|invalid|Unable)|[Ff]ailed to (?:map|pin) .{0,20}\bBAR1",
+        r"nv_(?:mem_)?(?:acquire|get_pages|dma_map|p2p)\w{0,30}\b.{0,80}(?:returned -|fail|[Ee]rror|invalid)",
     ),
     explains=("ibv-call-failed", "memlock", "ib-devices-missing"),
     between_nodes=True,

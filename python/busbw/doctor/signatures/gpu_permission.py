@@ -24,5 +24,5 @@ SIGNATURE = Signature(
         "--device=/dev/kfd --device=/dev/dri), set the SELinux label (:z, or --security-opt label=disable)"
     ),
     source="errno EACCES, EPERM; the kernel's audit lines",
-    explains=("gpu-not-visible", "bad-shm-attach"),
+    explains=("gpu-not-visible", "bad-shm-attach", "nvml-missing"),
 )

@@ -28,6 +28,7 @@ SIGNATURE = Signature(
     unless=(
         "errno 110",
         "timed out",
+        "next state init",
     ),
     explains=("ibv-call-failed",),
     confirm=(

@@ -40,6 +40,7 @@ SIGNATURE = Signature(
     ),
     unless=(
         "unhealthy",
+        "sharp",
         "couldn't chdir",
         "gpu is lost",
         "mountvolume",
