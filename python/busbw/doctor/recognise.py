@@ -76,7 +76,10 @@ def recognise(
 
 
 def _break_circles(follows: dict[str, Signature | None], merged: Mapping[str, Found]) -> None:
-    """Of sequels that are each other's cause the first one stands for itself; no process aborts before it met an error."""
+    """Of sequels that are each other's cause one stands for itself.
+
+    It is one that explains others of them, then the first in the log; no process aborts before it met an error.
+    """
     for start in follows:
         chain: list[str] = []
         name: str | None = start
@@ -84,9 +87,14 @@ def _break_circles(follows: dict[str, Signature | None], merged: Mapping[str, Fo
             chain.append(name)
             cause = follows.get(name)
             name = cause.name if cause else None
-        if name is not None:
-            circle = chain[chain.index(name) :]
-            follows[min(circle, key=lambda each: (each in _ENDS, _first(merged[each])))] = None
+        if name is None:
+            continue
+        circle = chain[chain.index(name) :]
+
+        def late(each: str, others: frozenset[str] = frozenset(circle)) -> tuple[bool, bool, int]:
+            return each in _ENDS, others.isdisjoint(SIGNATURES[each].explains), _first(merged[each])
+
+        follows[min(circle, key=late)] = None
 
 
 def _of_first(finding: Finding, first: frozenset[str]) -> Finding:
