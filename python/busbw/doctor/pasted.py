@@ -172,9 +172,18 @@ def _width(lines: list[str]) -> int:
     if not NARROWEST <= width <= WIDEST:
         return 0
     full = [at for at, line in enumerate(lines[:-1]) if len(line) == width and len(set(line)) > _FEW]
-    rests = [at for at in full if not _HEAD.match(lines[at + 1]) and not _are_rows(lines[at], lines[at + 1])]
+    rests = [at for at in full if not _begins(lines[at + 1], lines[at]) and not _are_rows(lines[at], lines[at + 1])]
     enough = len(rests) > 1 or (len(rests) == 1 and width in _WIDTHS)
     return width if enough and 2 * len(rests) > len(full) else 0
+
+
+_FIRST = re.compile(r"\W{0,8}[A-Za-z][A-Za-z_/.-]+")
+
+
+def _begins(line: str, before: str) -> bool:
+    """Whether it begins as lines do, or with the word that the line before it begins with: steps of equal width do."""
+    first = _FIRST.match(line)
+    return _HEAD.match(line) is not None or (first is not None and before.startswith(first[0]))
 
 
 _GAP = re.compile(r"\S {2,}(?=\S)")
@@ -190,7 +199,7 @@ def _joined(lines: list[str], width: int) -> Iterator[tuple[int, str]]:
     begun, said = 0, ""
     before = 0
     for number, line in enumerate(lines, 1):
-        if before == width and not _HEAD.match(line):
+        if before == width and not _begins(line, said):
             said += line
         else:
             if begun:

@@ -68,6 +68,9 @@ def test_healthy_logs_stay_healthy_in_broken_lines(tmp_path: Path) -> None:
         "-" * 80 + "\nstep 1\n" + "=" * 80 + "\nstep 2\n",
         "\n".join(f"  {size:11} 1024 float sum -1 100.0 1.0 1.0 0 {'':30}" for size in range(10**6, 10**6 + 6)),
         "2026-01-01 " + "a" * 89 + "\n2026-01-01 b\n",
+        # Steps of equal width, and what ended them.
+        "".join(f"step {i:3} | loss 2.{i:03} | grad norm 1.1 | lr 3.0e-04 | 412.1 TFLOP/s\n" for i in range(9))
+        + "bye\n",
     ],
 )
 def test_what_a_program_wrote_is_left_alone(text: str) -> None:
