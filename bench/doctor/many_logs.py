@@ -80,7 +80,7 @@ def main() -> int:
         total = sum(path.stat().st_size for path in paths) / 1e6
         started = time.monotonic()
         ran = ask(
-            [sys.executable, "-m", "busbw", "doctor", "--whole", *map(str, paths)],
+            [sys.executable, "-m", "busbw", "doctor", *map(str, paths)],
             LIMIT_S,
             environment=with_this_package(os.environ),
         )

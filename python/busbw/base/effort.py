@@ -40,6 +40,10 @@ class Effort:
         """Read all, whatever it costs."""
         self.left = math.inf
 
+    def allow(self, units: float) -> None:
+        """At least so much may be spent: of many files that the user named."""
+        self.left = max(self.left, units)
+
     def spend(self, units: float) -> None:
         """So much was done."""
         self.left -= units

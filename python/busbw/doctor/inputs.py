@@ -42,6 +42,8 @@ FOR_READING, FOR_TABLES = 0.7, 0.45
 """Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
 PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED, PER_MIB_OF_RECORDS = 150, 12_000, 1_500, 60_000
 """To open a file, to tell what it is, to search it for the words of tables; to read records."""
+MANY, PER_MIB_OF_MANY = 64, 50_000
+"""More files than that are the logs of a job's ranks: they may cost more together, by their size on disk."""
 HOW = "they cost too much; give fewer, or --whole where you trust them"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
@@ -108,6 +110,7 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     """The snapshot that the files make, added to `base` where there is one; UserError names a file that is unfit."""
     snapshot = base or Snapshot(SAVED)
     records: tuple[Record, ...] = ()
+    _allow((*inputs.files, *inputs.logs))
     full = EFFORT.left
     for at, name in enumerate(inputs.files):
         if full * FOR_READING > EFFORT.left:
@@ -145,6 +148,13 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     confs = tuple(_text(name) for name in inputs.confs)
     snapshot = replace(snapshot, logs=(*snapshot.logs, *logs), confs=(*confs, *snapshot.confs))
     return _with_named_graph(snapshot), records
+
+
+def _allow(names: Sequence[str]) -> None:
+    """Let many files cost more together: a job of 1,000 ranks has as many logs."""
+    if len(names) > MANY:
+        size = sum(files.bytes_on_disk(name) for name in names if Path(name).is_file())
+        EFFORT.allow(size * PER_MIB_OF_MANY / MIB)
 
 
 def _with_named_graph(snapshot: Snapshot) -> Snapshot:

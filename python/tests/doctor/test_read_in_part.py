@@ -37,3 +37,21 @@ def test_nothing_is_healthy_of_which_a_part_was_not_read(tmp_path: Path, monkeyp
     with monkeypatch.context() as changed:
         changed.setattr(work_limit, "FOR_THE_END", 0.999)  # the logs are not read from end to end
         assert judged(one, other) is Outcome.UNKNOWN
+
+
+def test_the_logs_of_many_ranks_may_cost_more_by_their_size(tmp_path: Path) -> None:
+    """A job of 1,000 ranks has as many logs: the sum that is enough for one file is not for them."""
+    _, said = next(iter(healthy.logs()))
+    names = [tmp_path / f"{at}.log" for at in range(inputs.MANY + 1)]
+    for rank, each in enumerate(names):
+        words = [f"word{chr(97 + rank % 26)}{chr(97 + at % 26)}{chr(97 + at // 26)} of nothing" for at in range(200)]
+        each.write_text("\n".join([said, *words, ""]))
+    size = sum(each.stat().st_size for each in names)
+    enough = size * inputs.PER_MIB_OF_MANY / (1 << 20)
+
+    def read(names: list[Path]) -> float:
+        EFFORT.left = enough / 20
+        read_inputs(Inputs(files=tuple(map(str, names))))
+        return EFFORT.left
+
+    assert read(names) > enough / 20 > read(names[1:])
