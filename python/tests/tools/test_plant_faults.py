@@ -28,7 +28,7 @@ def planter() -> ModuleType:
 
 def test_every_fault_has_its_one_place_and_changes_something() -> None:
     tool = planter()
-    faults = (*tool.NATIVE, *tool.PYTHON)
+    faults = (*tool.NATIVE, *tool.PYTHON, *tool.OF_BOUNDS)
     assert len({fault.name for fault in faults}) == len(faults) > 20
     for fault in faults:
         assert (ROOT / fault.file).read_text(encoding="utf-8").count(fault.old) == 1, fault.name
@@ -37,7 +37,7 @@ def test_every_fault_has_its_one_place_and_changes_something() -> None:
 
 def test_every_fault_names_a_test_that_is_there() -> None:
     tool = planter()
-    for fault in tool.PYTHON:
+    for fault in (*tool.PYTHON, *tool.OF_BOUNDS):
         assert (ROOT / fault.test.partition(" -k ")[0]).is_file(), fault.name
     for fault in tool.NATIVE:
         layer, _, rest = fault.test.partition("_")
