@@ -53,8 +53,12 @@ _WORDS = (
     r"Ip address '::' is invalid for family AF_INET\b",
     r"NCCL INFO NET/OFI Failed to initialized? \w+ protocol",
     r"Ignoring due to NCCL_IGNORE_\w+",
-    # What NCCL says to its own developers.
+    # What NCCL and UCX say to their own developers.
     r" NCCL TRACE ",
+    r"\bUCX +(?:DEBUG|TRACE|DATA|REQ|FUNC) ",
+    # What is not there, and not needed.
+    r"not found, (?:creating|using|skipping|continuing)\b|^\W{0,4}Skipping .{0,80}\(.{0,60}not found\)",
+    r"pcilib: sysfs_read_vpd: read failed|component \w+:\w+ not available: disqualified itself",
     # Optional parts that frameworks look for.
     r"Could not load dynamic library '(?:libnvinfer|libcudnn|libcublas|libnvrtc|libcudart)",
     r"Unable to initialize backend '(?:rocm|tpu|interpreter|proxy)",

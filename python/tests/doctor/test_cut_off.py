@@ -38,6 +38,8 @@ UNTOLD = {
     "gdrcopy": "that the job ended well is said further down",
     "stuck-in-collective": "the first row stands further down",
     "server-waits": "that it was a compilation is said further down",
+    "file-system-stall": "that the server came back is said further down",
+    "file-system": "that the server came back is said further down",
     "nvlink-error": "that the board has links for bridges is said further up",
 }
 """What the part before the cut says, and only the part behind it takes back."""
@@ -57,6 +59,9 @@ BY_THE_WHOLE = {
     "h36-cuda-header-listing": "that it is a list of codes is said by the end of the line",
     "h36-alert-rules-yaml": "that these are rules is said further up",
     "h36-grep-listing": "that it is source is said by the end of the line",
+    "h90-not-needed": "that it is not needed is said by the end of the line",
+    "h90-zero-cells": "that none was counted is said by the end of the line",
+    "h90-stranger-at-ssh": "which port it was is said by the end of the line",
     "h36-nccl-warns-that-resolve": "that it is tried again is said by the end of the line",
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""

@@ -20,7 +20,9 @@ SIGNATURE = Signature(
         r"packets transmitted, 0 (?:packets )?received.{0,40} 100% packet loss",
         # Firewalls, of a connection within a private network.
         r"(?:BLOCK|REJECT|DROP|DENY)\w{0,4}\W{1,4}IN=\w.{0,240}"
-        r"SRC=(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\..{0,120}PROTO=TCP",
+        r"SRC=(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\..{0,120}PROTO=TCP"
+        # Nobody's ranks listen there: strangers and administrators knock.
+        r"(?!.{0,40}DPT=(?:22|23|25|80|443|445|3389|5900|8080)\b)",
     ),
     unless=(
         "modify_qp",
