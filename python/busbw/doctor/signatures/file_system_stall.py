@@ -10,7 +10,8 @@ def _is_back(groups: Sequence[Mapping[str, str]], _count: int) -> bool:
     """Whether each server that is named as lost is named as back, too; or nothing but that was said, as by a mount."""
     lost = {each["lost"] for each in groups if "lost" in each}
     back = {each["back"] for each in groups if "back" in each}
-    return bool(back) and lost <= back and not any("slow" in each for each in groups)
+    slow = any("slow" in each for each in groups)  # before a connection is given up its replies are slow
+    return bool(back) and lost <= back and (bool(lost) or not slow)
 
 
 SIGNATURE = Signature(
