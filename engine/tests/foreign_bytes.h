@@ -27,7 +27,8 @@ namespace busbw::testing::foreign_bytes {
 constexpr std::uint64_t usual = 300;     // inputs of each reader, where nothing else is asked for
 constexpr std::size_t longest = 20'000;  // bytes of an input
 constexpr std::size_t most_in_line = 1600;
-// Of one input. A sanitizer's code, not optimised, takes 20 to 40 times as long: its work is bounded by the other build.
+// Of one input. A sanitizer's code, not optimised, takes 20 to 40 times as long: its work is bounded by the other
+// build.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double most_cpu_s = 5.0;
 #else
