@@ -79,7 +79,7 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "the end of a log is reached",
         "doctor/sieve.py",
-        "        if weary.is_spent:\n            break\n",
+        "        if limit.is_spent:\n            break\n",
         "        if False:\n            break\n",
         f"{_ONE} -k unpacks_to",
     ),

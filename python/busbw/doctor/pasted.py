@@ -32,7 +32,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
         text, changed = html.unescape(text), True
     said = _of_string(text)
     if said is not None:
-        return [(1, line) for line in said]
+        return list(enumerate(said, 1))  # as the program wrote them: what came first tells causes from effects
     lines = [line.rstrip("\r") for line in text.split("\n")]
     width = _width(lines)
     if width:

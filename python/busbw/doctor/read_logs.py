@@ -87,10 +87,10 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     sieve = Sieve(scanning)
     packed = file.text is None and is_packed(file.path)
     if packed:
-        sieve.weary.costs(per_mib(read_first(file.path)))
+        sieve.limit.costs(per_mib(read_first(file.path)))
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
         log = read_numbered(
-            sieve.passed(_restored(file) or said_in(numbered_in(stream, sieve.weary), sieve.weary)), file.path
+            sieve.passed(_restored(file) or said_in(numbered_in(stream, sieve.limit), sieve.limit)), file.path
         )
         cut = file.cut or was_cut(stream)
     scanned = scanning.finished(sieve.lines)

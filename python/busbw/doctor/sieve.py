@@ -13,7 +13,7 @@ from typing import BinaryIO
 from busbw.doctor.calls import Watching
 from busbw.doctor.scan import DIGITS, Scanning
 from busbw.doctor.scan import MAX_LINE as LOOKED_AT
-from busbw.doctor.work_limit import TAIL_BYTES, Weary
+from busbw.doctor.work_limit import TAIL_BYTES, WorkLimit
 from busbw.machine.nccl.log import is_inert
 
 MAX_LINE = 65536
@@ -38,27 +38,27 @@ def lines_in(stream: BinaryIO, read: Callable[[int], None] = lambda _: None) -> 
     return chain.from_iterable(_blocks_in(stream, read))
 
 
-def numbered_in(stream: BinaryIO, weary: Weary) -> Iterator[tuple[int, bytes]]:
+def numbered_in(stream: BinaryIO, limit: WorkLimit) -> Iterator[tuple[int, bytes]]:
     """The same with their numbers, up to what the log may cost; then its end alone."""
-    return chain.from_iterable(_numbered_blocks(stream, weary))
+    return chain.from_iterable(_numbered_blocks(stream, limit))
 
 
-def _numbered_blocks(stream: BinaryIO, weary: Weary) -> Iterator[Iterable[tuple[int, bytes]]]:
+def _numbered_blocks(stream: BinaryIO, limit: WorkLimit) -> Iterator[Iterable[tuple[int, bytes]]]:
     first = 1
-    for lines in _blocks_in(stream, weary.read):
-        weary.read_lines(len(lines))
+    for lines in _blocks_in(stream, limit.read):
+        limit.read_lines(len(lines))
         yield zip(range(first, first + len(lines)), lines, strict=False)  # as no step of Python for each
         first += len(lines)
-        if weary.is_spent:
+        if limit.is_spent:
             break
     else:
         return
-    behind, first = _end_of(stream, weary, first)
+    behind, first = _end_of(stream, limit, first)
     lines = behind.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     yield zip(range(first, first + len(lines)), [each[:MAX_LINE] for each in lines if each], strict=False)
 
 
-def _end_of(stream: BinaryIO, weary: Weary, first: int) -> tuple[bytes, int]:
+def _end_of(stream: BinaryIO, limit: WorkLimit, first: int) -> tuple[bytes, int]:
     """The last bytes of a log, from the beginning of a line on, and its number."""
     tail = b""
     while block := stream.read(BLOCK):
@@ -68,10 +68,10 @@ def _end_of(stream: BinaryIO, weary: Weary, first: int) -> tuple[bytes, int]:
         gone = tail[: tail.find(b"\n", len(tail) - TAIL_BYTES) + 1]
         tail = tail[len(gone) :][-2 * TAIL_BYTES :]
         lines = gone.count(b"\n") + (gone.count(b"\r") - gone.count(b"\r\n") if b"\r" in gone else 0)
-        more = weary.counted(first, lines, len(gone))
+        more = limit.counted(first, lines, len(gone))
         first += lines
-        if not more and not weary.is_cut:
-            weary.is_cut = True
+        if not more and not limit.is_cut:
+            limit.is_cut = True
             if not _goes_to_end(stream):
                 break
             tail = b""
@@ -132,35 +132,35 @@ def is_json_log(start: bytes) -> bool:
     return b'"schema"' not in start[:200] and _JSON_LOG.match(start) is not None
 
 
-def numbered(lines: Iterable[bytes], weary: Weary | None = None) -> Iterator[tuple[int, bytes]]:
+def numbered(lines: Iterable[bytes], limit: WorkLimit | None = None) -> Iterator[tuple[int, bytes]]:
     """Lines with their numbers, and what they say."""
-    return said_in(enumerate(lines, 1), weary)
+    return said_in(enumerate(lines, 1), limit)
 
 
-def said_in(counted: Iterator[tuple[int, bytes]], weary: Weary | None = None) -> Iterator[tuple[int, bytes]]:
+def said_in(counted: Iterator[tuple[int, bytes]], limit: WorkLimit | None = None) -> Iterator[tuple[int, bytes]]:
     """Numbered lines; of a log of JSON objects what each says, which may be several lines.
 
-    Lines of a plain log pass without a step of Python for each. Objects are not taken apart in vain once `weary` is.
+    Lines of a plain log pass without a step of Python for each. Objects are not taken apart in vain once `limit` is.
     """
     begun = list[tuple[int, bytes]]()
     for number, raw in counted:
         begun.append((number, raw))
         if raw or number >= _MOST_EMPTY:
             every = chain(begun, counted)
-            return _objects(every, weary) if is_json_log(raw) else every
+            return _objects(every, limit) if is_json_log(raw) else every
     return iter(begun)
 
 
-def _objects(counted: Iterator[tuple[int, bytes]], weary: Weary | None) -> Iterator[tuple[int, bytes]]:
+def _objects(counted: Iterator[tuple[int, bytes]], limit: WorkLimit | None) -> Iterator[tuple[int, bytes]]:
     for number, raw in counted:
-        if weary is not None and weary.is_tired:
-            yield from _objects(weary.few(chain([(number, raw)], counted)), None)
+        if limit is not None and limit.is_reached:
+            yield from _objects(limit.few(chain([(number, raw)], counted)), None)
             return
         if not raw.startswith(b"{"):
             yield number, raw
             continue
-        if weary is not None:
-            weary.spend_on_object(len(raw))
+        if limit is not None:
+            limit.spend_on_object(len(raw))
         for part in _said(raw).split("\n"):
             yield number, part.encode("utf-8", "replace")
 
@@ -254,7 +254,7 @@ class Sieve:
     def __init__(self, scanning: Scanning) -> None:
         self.scanning = scanning
         self.lines = 0
-        self.weary = Weary()
+        self.limit = WorkLimit()
         self._dull = dict[bytes, int]()
         self._seen = set[bytes]()
         self._watching = Watching()
@@ -266,18 +266,18 @@ class Sieve:
         """Those lines, with their numbers, that a reader of NCCL's messages and of tables must see."""
         each = iter(lines)
         yield from self._of(each)
-        if self.weary.is_tired:
+        if self.limit.is_reached:
             self._whole = False
-            yield from self._of(self.weary.few(each))
+            yield from self._of(self.limit.few(each))
         scanning = self.scanning
         scanning.kinds["nccl"] += self._repeated
-        scanning.calls, scanning.passed_over = self._watching.ended(), self.weary.said
+        scanning.calls, scanning.passed_over = self._watching.ended(), self.limit.said
 
     def _of(  # noqa: PLR0912 - a call for each of millions of lines would cost more than all looks together
         self, lines: Iterator[tuple[int, bytes]]
     ) -> Iterator[tuple[int, str]]:
         """The same for a part of the lines; up to where the log has cost what it may, while it is whole."""
-        scanning, dull, seen, weary = self.scanning, self._dull, self._seen, self.weary
+        scanning, dull, seen, limit = self.scanning, self._dull, self._seen, self.limit
         recent = self._watching.recent
         repeated, called, number, same = 0, False, self.lines, b"\n"
         for number, raw in lines:
@@ -315,7 +315,7 @@ class Sieve:
             line = self._looked_at(number, raw, shape)
             if line is not None:
                 yield number, line
-            if self._whole and weary.is_tired:
+            if self._whole and limit.is_reached:
                 break
         self.lines, self._repeated = number, self._repeated + repeated
 
@@ -327,7 +327,7 @@ class Sieve:
         is_of_nccl = b"NCCL " in raw
         silent = scanning.look(line, number, None if is_of_nccl or len(raw) > LOOKED_AT else shape)
         passed_on = is_of_nccl or line.lstrip().startswith("#")
-        self.weary.spend(len(raw), scanning.tried - tried, passed_on=passed_on)
+        self.limit.spend(len(raw), scanning.tried - tried, passed_on=passed_on)
         if passed_on:
             if silent and len(dull) < MAX_DULL and _is_repetition(line):
                 dull[shape] = _NCCL

@@ -37,7 +37,7 @@ _WORDS = (
 """In lines that tell of faults."""
 
 
-class Weary:
+class WorkLimit:
     """Counts the work on one log, and the lines that were passed over for it."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Weary:
         """Whether the end of the log was not reached either."""
 
     @property
-    def is_tired(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether only some lines are looked at any more."""
         return (self._left <= 0 and not EFFORT.is_lifted) or EFFORT.left <= self._kept
 

@@ -27,7 +27,7 @@ from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
-from busbw.importers.work_limit import PER_CASE, PER_FIGURES, PER_LINE, PER_SWEEP, Tiring, may_head_table
+from busbw.importers.work_limit import PER_CASE, PER_FIGURES, PER_LINE, PER_SWEEP, WorkLimit, may_head_table
 from busbw.records import Collective
 
 MAX_TRIES = 20_000
@@ -103,7 +103,7 @@ class Reading:
         self.tries = 0
         self._dull = DullLines()
         self._frame = Frame()
-        self._tiring = Tiring()
+        self._limit = WorkLimit()
         self._counted = take
         self.most_rows: int | None = None
         self._rows = 0
@@ -113,7 +113,7 @@ class Reading:
     # -- the sink of the parsers ---------------------------------------------------------------------------------
 
     def problem(self, line: int | None, why: str) -> None:
-        self._tiring.complain()
+        self._limit.complain()
         self._report.problem(line, why)
 
     def sweep_starts(self) -> Surroundings:
@@ -223,8 +223,8 @@ class Reading:
                 break
         if self.source.is_cut and not self._part:
             self.stops_before(None)
-        if self._tiring.said:
-            self._report.skimmed(self._tiring.said)
+        if self._limit.said:
+            self._report.skimmed(self._limit.said)
         for stream in list(self._streams.values()):
             stream.close()
         copies = sum(1 for stream in self._streams.values() if stream.has_tables)
@@ -275,12 +275,12 @@ class Reading:
 
     def _block(self, first: int, lines: list[str], beyond: list[str]) -> None:
         """Read lines; those beyond are only looked at."""
-        peeler, markdown, tiring = self._peeler, self._document.is_markdown, self._tiring
+        peeler, markdown, limit = self._peeler, self._document.is_markdown, self._limit
         plain = self._stream("")
         shapes = [] if markdown else self._dull.shapes_of(lines)
         at = 0
         while at < len(lines):
-            if tiring.is_spent or (tiring.is_tired and (self._taker is None or self._taker.is_cold)):
+            if limit.is_spent or (limit.is_reached and (self._taker is None or self._taker.is_cold)):
                 at = self._next_head(lines, at, first)
                 if at >= len(lines):
                     return
@@ -295,7 +295,7 @@ class Reading:
                 self.stops_before(number)
                 return
             at += 1
-            tiring.spend(line, cheap=True)
+            limit.spend(line, cheap=True)
             if " NCCL " in line and "] NCCL " in line:
                 self._message(line, number)
                 continue
@@ -309,13 +309,13 @@ class Reading:
                 continue
             if stream.feed(text, number):
                 self._taker = stream
-                tiring.restore()
+                limit.restore()
                 if not who and not peeler.has_learned:
                     at += stream.lines_follow(lines, at, first)
                 continue
             if cold:
                 self._dull.in_vain(shape)
-            tiring.spend(line)
+            limit.spend(line)
             if not self._learned_from(line, lines, at, number, beyond):
                 self._unclaimed(stream, text, number, markdown)
 
@@ -329,7 +329,7 @@ class Reading:
     def _parted(self, line: str) -> tuple[str, str]:
         """(who, the line without its prefix)."""
         if self._peeler.has_learned:
-            self._tiring.spend_on(1)
+            self._limit.spend_on(1)
             return self._peeler.split(line)
         if line.startswith(WITHOUT_PREFIX) and "]<std" not in line:
             return "", line
@@ -338,9 +338,9 @@ class Reading:
     def _next_head(self, lines: list[str], at: int, first: int) -> int:
         """Pass by lines up to one that a table's head may stand in."""
         end = len(lines)
-        if not self._tiring.is_spent:
+        if not self._limit.is_spent:
             end = next((place for place in range(at, end) if may_head_table(lines[place])), end)
-        self._tiring.passed(first + at, first + end)
+        self._limit.passed(first + at, first + end)
         if not self._document.is_markdown:
             self._document.pass_by_all(lines[at:end])
         return end
@@ -352,7 +352,7 @@ class Reading:
         self.tries += 1
         if before_anchor(line) is None:
             return False
-        self._tiring.spend_on(LOOKED_AT)
+        self._limit.spend_on(LOOKED_AT)
         follow = lines[at : at + LOOKED_AT]
         follow += beyond[: LOOKED_AT - len(follow)]
         if not self._peeler.learn([line, *follow]):
@@ -361,7 +361,7 @@ class Reading:
         return self._stream(who).feed(text, number)
 
     def _unclaimed(self, stream: Stream, text: str, number: int, markdown: bool) -> None:
-        if self._tiring.is_tired:
+        if self._limit.is_reached:
             stream.tires()
         if text and not text.isspace():
             self._document.feed(text)

@@ -31,7 +31,7 @@ LONGEST = 2000
 """Of longer lines most formats look at no more."""
 
 
-class Tiring:
+class WorkLimit:
     """Counts the work on lines in vain, and which lines were passed by for it."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Tiring:
         self._until = ""
 
     @property
-    def is_tired(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether only heads of tables are looked for."""
         return self._left <= 0 and not EFFORT.is_lifted
 
@@ -49,24 +49,26 @@ class Tiring:
         """Whether nothing is looked for any more, beside what follows an open table."""
         return self._left <= -FOR_HEADS and not EFFORT.is_lifted
 
+    def _take(self, units: int) -> None:
+        """From what the lines in vain of this file may cost, and from the sum of the call."""
+        self._left -= units
+        EFFORT.left -= units
+
     def spend(self, line: str, *, cheap: bool = False) -> None:
         """A line was looked at; `cheap`: only whether a table might start there."""
         if cheap:
             units = CHEAP if len(line) < LONG else CHEAP + min(len(line), LONGEST) // PER_LONG
         else:
             units = DEAR + min(len(line), LONGEST)
-        self._left -= units
-        EFFORT.left -= units
+        self._take(units)
 
     def spend_on(self, lines: int) -> None:
         """So many lines were looked at for a prefix."""
-        self._left -= PER_LINE_FOLLOWING * lines
-        EFFORT.left -= PER_LINE_FOLLOWING * lines
+        self._take(PER_LINE_FOLLOWING * lines)
 
     def complain(self) -> None:
         """Something looked like a result and is none."""
-        self._left -= PER_PROBLEM
-        EFFORT.left -= PER_PROBLEM
+        self._take(PER_PROBLEM)
 
     def restore(self) -> None:
         """The line was a result, or a part of a table."""

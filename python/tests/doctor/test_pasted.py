@@ -44,6 +44,13 @@ def test_the_cause_is_named_in_every_form(form: str, tmp_path: Path) -> None:
     assert len(FEW) > 20 and missed == []
 
 
+@pytest.mark.parametrize("form", ["a list", "a string"])
+def test_the_lines_of_a_string_have_an_order(form: str, tmp_path: Path) -> None:
+    """What MPI says in a box stands in several lines, of which the one before the other begins it."""
+    case = next(each for each in cases() if each.name == "s74-c-prrte-bind-overload")
+    assert first(FORMS[form](case.text), tmp_path) in case.expected
+
+
 def first(data: bytes, folder: Path) -> str:
     """The first finding above a note."""
     path = folder / "job.log"
