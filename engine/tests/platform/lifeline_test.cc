@@ -289,9 +289,12 @@ TEST(StandardDescriptors, ThatWereClosedAreOnDevNull) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// What a proxy does while its rank runs.
+enum class Proxy { only_waits, polls, waits_for_another_first };
+
 // A proxy of that name that ends as its rank does: by the lifeline, which sees that it only waits for the rank, or by
 // itself after 4 s.
-pid_t proxy_of_that_name(const char* proxy_name, bool proxy_only_waits, bool pmi_is_open) {
+pid_t proxy_of_that_name(const char* proxy_name, Proxy does, bool pmi_is_open) {
   const pid_t proxy = fork();
   if (proxy == 0) {
     prctl(PR_SET_NAME, proxy_name);
@@ -307,7 +310,15 @@ pid_t proxy_of_that_name(const char* proxy_name, bool proxy_only_waits, bool pmi
     }
     close(ends[1]);
     pollfd end{.fd = ends[0], .events = POLLIN, .revents = 0};  // closed with the rank
-    if (!proxy_only_waits) poll(&end, 1, 30'000);
+    if (does == Proxy::waits_for_another_first) {
+      const pid_t another = fork();
+      if (another == 0) {
+        usleep(900'000);
+        _exit(0);
+      }
+      waitpid(another, nullptr, 0);
+    }
+    if (does != Proxy::only_waits) poll(&end, 1, 30'000);
     int status = 0;
     waitpid(rank, &status, 0);
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 98);
@@ -325,12 +336,14 @@ TEST(DeafProxy, IsLeftByItsRanksAndNoOther) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "skipped: the thread sanitizer gives the proxy a second thread, which hydra's has not";
 #endif
-  const pid_t deaf = proxy_of_that_name("hydra_pmi_proxy", true, true);
-  const pid_t polling = proxy_of_that_name("hydra_pmi_proxy", false, true);
-  const pid_t unused = proxy_of_that_name("hydra_pmi_proxy", true, false);
-  const pid_t wrapper = proxy_of_that_name("hydra_wrap.sh", true, true);
+  const pid_t deaf = proxy_of_that_name("hydra_pmi_proxy", Proxy::only_waits, true);
+  const pid_t polling = proxy_of_that_name("hydra_pmi_proxy", Proxy::polls, true);
+  const pid_t busy = proxy_of_that_name("hydra_pmi_proxy", Proxy::waits_for_another_first, true);
+  const pid_t unused = proxy_of_that_name("hydra_pmi_proxy", Proxy::only_waits, false);
+  const pid_t wrapper = proxy_of_that_name("hydra_wrap.sh", Proxy::only_waits, true);
   EXPECT_EQ(exit_code_of(deaf), 130);
   EXPECT_EQ(exit_code_of(polling), 7) << "it sleeps in poll, and may answer";
+  EXPECT_EQ(exit_code_of(busy), 7) << "it waited for another child for a moment";
   EXPECT_EQ(exit_code_of(unused), 7) << "no rank speaks to it";
   EXPECT_EQ(exit_code_of(wrapper), 7) << "it waits for its program";
 }

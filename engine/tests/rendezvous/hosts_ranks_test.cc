@@ -109,6 +109,30 @@ TEST(SeveralHosts, AllHearOfOneThatLeftBeforeTheirBarrier) {
   }
 }
 
+// Alone on their hosts they share no memory: the exchange itself has to tell.
+TEST(SeveralHosts, OfOneProcessEachHearOfOneThatLeftBeforeTheirBarrier) {
+  if (!may_rename_hosts()) GTEST_SKIP() << "only root may give a process a host name of its own";
+  constexpr int processes = 3, leaver = 2;
+  TestJob job(processes);
+  std::vector<Child> children;
+  for (int process = 0; process < processes; ++process) {
+    children.emplace_back([&, process] {
+      rename_this_host("host" + std::to_string(process));
+      const auto r = join_job(job.environment(process));
+      if (process != leaver) r->barrier();
+      r->leave();
+      return std::string("left");
+    });
+  }
+  job.listener.socket.close();
+  EXPECT_EQ(children[leaver].said(20s), "left");
+  for (const int process : {0, 1}) {
+    const std::string said = children[static_cast<std::size_t>(process)].said(20s);
+    EXPECT_NE(said.find("process 2 "), std::string::npos) << process << ": " << said;
+    EXPECT_NE(said.find("has left the job"), std::string::npos) << process << ": " << said;
+  }
+}
+
 TEST(SeveralHosts, NameTheHostThatDidNotCome) {
   TestJob job(2);
   Environment variables = job.environment(0);
