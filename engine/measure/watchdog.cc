@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <system_error>
 
 #include "engine/platform/lifeline.h"
@@ -20,20 +21,33 @@ constexpr std::chrono::seconds patience{4};
 // let go by the library, and this only leaves time to threads that see the failure for themselves.
 constexpr std::chrono::seconds patience_without_communicator{1};
 
+// One wish often comes as several signals: `timeout` and terminals send to the group, launchers pass on what they get,
+// Slurm signals the tasks and their srun. Who asks again after that time means it; a person is believed sooner.
+constexpr std::chrono::seconds one_wish{6};
+constexpr std::chrono::seconds one_wish_of_a_person{1};
+
 std::atomic<int> caught_signal{0};
+std::atomic<std::int64_t> first_signal_ns{0};  // of the steady clock; 0: none has come
 std::atomic<sem_t*> signal_wakes{nullptr};
 
+std::int64_t now_ns() { return std::chrono::nanoseconds(SteadyTime::now().time_since_epoch()).count(); }
+
 void remember_signal(int signal) {
-  caught_signal.store(signal, std::memory_order_relaxed);
-  if (sem_t* wake = signal_wakes.load(std::memory_order_acquire)) sem_post(wake);
+  const int error = errno;
+  std::int64_t first = 0;
+  if (first_signal_ns.compare_exchange_strong(first, now_ns())) {
+    caught_signal.store(signal, std::memory_order_relaxed);
+    if (sem_t* wake = signal_wakes.load(std::memory_order_acquire)) sem_post(wake);
+  } else if (std::chrono::nanoseconds(now_ns() - first) >= (signal == SIGINT ? one_wish_of_a_person : one_wish)) {
+    lifeline::end_by_signal(signal);
+  }
+  errno = error;
 }
 
 void catch_signals(sem_t* wake) {
   signal_wakes.store(wake, std::memory_order_release);
   struct sigaction action{};
   action.sa_handler = remember_signal;
-  // A second Ctrl-C ends the process at once.
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   // Whoever started this under nohup wants it to outlive the terminal.
@@ -44,6 +58,7 @@ void catch_signals(sem_t* wake) {
 
 void give_signals_back() {
   signal_wakes.store(nullptr, std::memory_order_release);
+  if (first_signal_ns.load() != 0) return;  // the rest of the wish may still come, while the record is ended
   struct sigaction hangup{};
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) signal(SIGHUP, SIG_DFL);
@@ -55,8 +70,6 @@ const char* spelled(int signal) {
   if (signal == SIGINT) return "Ctrl-C";
   return signal == SIGHUP ? "SIGHUP" : "SIGTERM";
 }
-
-std::int64_t now_ns() { return std::chrono::nanoseconds(SteadyTime::now().time_since_epoch()).count(); }
 
 }  // namespace
 

@@ -185,19 +185,6 @@ void remove_file_at_end() {
   if (file_is_set.load(std::memory_order_acquire)) unlink(file_at_end);
 }
 
-// Before the watchdog takes over: what is shown by name goes, then the signal does what it does.
-void end_by_signal(int number) {
-  remove_file_at_end();
-  signal(number, SIG_DFL);
-  // It is blocked while it is handled. A shell stops a loop only where a program has ended by Ctrl-C itself.
-  sigset_t ours;
-  sigemptyset(&ours);
-  sigaddset(&ours, number);
-  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
-  raise(number);
-  _exit(128 + number);  // process 1 of a container is not ended by what it raises
-}
-
 // Whoever started this process may have blocked them, and would have us run for ever.
 void take_signals() {
   sigset_t ours;
@@ -220,7 +207,7 @@ void catch_early_signals() {
     sigaction(number, nullptr, &before);
     if (before.sa_handler == SIG_IGN) continue;
     struct sigaction action{};
-    action.sa_handler = end_by_signal;
+    action.sa_handler = lifeline::end_by_signal;
     sigaction(number, &action, nullptr);
   }
 }
@@ -346,6 +333,18 @@ void hold() {
 void on_cut(std::function<void(const std::string& sentence)> action) {
   const std::lock_guard lock(state().guard);
   state().action = std::move(action);
+}
+
+void end_by_signal(int number) {
+  remove_file_at_end();
+  signal(number, SIG_DFL);
+  // It is blocked while it is handled. A shell stops a loop only where a program has ended by Ctrl-C itself.
+  sigset_t ours;
+  sigemptyset(&ours);
+  sigaddset(&ours, number);
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+  raise(number);
+  _exit(128 + number);  // process 1 of a container is not ended by what it raises
 }
 
 void forget_file_at_end(const std::string& path) {

@@ -48,5 +48,8 @@ void on_cut(std::function<void(const std::string& sentence)> action);
 // bytes; longer paths are left alone.
 void forget_file_at_end(const std::string& path);
 
+// Removes that file, then lets the signal do what it does to a process that does not handle it. For handlers.
+[[noreturn]] void end_by_signal(int number);
+
 }  // namespace lifeline
 }  // namespace busbw

@@ -30,6 +30,8 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_EVERY_S = 0.5
 BELOW_EVERY_S = 0.05
 """No signal tells of the end of those below a launcher that was ended in silence."""
+ONE_WISH_S = 1.0
+"""Signals within this are one wish: `timeout` and terminals send to the group, launchers pass on what they get."""
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
 
@@ -118,6 +120,7 @@ class Supervisor:
         self._signals: list[int] = []
         self._exit_code = 0
         self.interrupted: signal.Signals | None = None
+        self._asked = 0.0  # when the first signal was answered
         self.timed_out = False
         self._lifeline = begin(os.environ)
         self._below: list[tuple[int, int]] = []  # ranks of a launcher that was ended in silence
@@ -273,9 +276,11 @@ class Supervisor:
         while self._signals:
             number = signal.Signals(self._signals.pop(0))
             if self.interrupted is not None:
+                if time.monotonic() - self._asked < ONE_WISH_S:
+                    continue
                 self._ending = [(0.0, signal.SIGKILL)]  # asked twice: at once
                 return
-            self.interrupted = number
+            self.interrupted, self._asked = number, time.monotonic()
             self._exit_code = self._exit_code or 128 + number
             for process in running:
                 self._ask_to_end(process, number)

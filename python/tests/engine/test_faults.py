@@ -99,6 +99,36 @@ def test_an_interrupted_single_process_keeps_what_was_measured(engine: Engine, t
     assert lines(record)[-1]["outcome"] == "interrupted"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_twice_at_once_is_one_wish(number: signal.Signals, engine: Engine, tmp_path: Path) -> None:
+    """As `timeout` sends it to the group and a launcher passes it on; every second pair lost the end of the record."""
+    for turn in range(4):
+        record = tmp_path / f"record-{turn}.jsonl"
+        with busbw(engine, *ENDLESS, "-t", "2", "--record", str(record)) as process:
+            wait_for_cases(record, process)
+            for _ in range(3):
+                process.send_signal(number)
+                time.sleep(0.002)
+            process.communicate(timeout=60)
+        assert lines(record)[-1]["kind"] == "end", turn
+        assert lines(record)[-1]["outcome"] == "interrupted"
+
+
+def test_who_asks_again_later_does_not_wait(engine: Engine, tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    argv = [str(engine.folder / "bin" / "busbw-engine"), *ENDLESS, "-t", "2", "--record", str(record)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        wait_for_cases(record, process)
+        size = -1
+        while record.stat().st_size != size:  # nobody reads its rows: it comes to stand at a full pipe, for 4 s
+            size = record.stat().st_size
+            time.sleep(0.5)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(1.2)
+        assert process.wait(timeout=60) == -signal.SIGINT
+
+
 @pytest.mark.parametrize("start", [("all_reduce",), ("run", "--ranks", "2", "all_reduce")], ids=["alone", "two ranks"])
 @pytest.mark.parametrize(
     ("words", "expected"),

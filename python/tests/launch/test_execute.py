@@ -20,7 +20,7 @@ from busbw.base.errors import UserError
 from busbw.launch.execute import TIMED_OUT, Patience, execute
 from busbw.launch.job import Bind, JobSpec
 from busbw.launch.local import plan
-from busbw.launch.supervise import Child, Rules, Supervisor
+from busbw.launch.supervise import ONE_WISH_S, Child, Rules, Supervisor
 
 SOURCE = Path(__file__).resolve().parents[2]
 Told = Callable[[int], dict[str, Any]]
@@ -183,11 +183,30 @@ def test_who_is_asked_twice_does_not_wait_for_the_deaf(tmp_path: Path) -> None:
         wait_until(ready.exists)
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.3)
+            time.sleep(ONE_WISH_S + 0.3)
 
     deaf = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w').close(); time.sleep(60)"
     code, _, seconds = supervised(deaf, Patience(to_stop=300), threading.Thread(target=twice).start)
     assert code == 128 + signal.SIGTERM
+    assert seconds < SOON
+
+
+def test_a_signal_that_comes_twice_at_once_is_one_wish(tmp_path: Path) -> None:
+    ready, kept = tmp_path / "ready", tmp_path / "kept"
+
+    def at_once() -> None:
+        wait_until(ready.exists)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            os.kill(os.getpid(), number)
+            time.sleep(0.1)
+
+    careful = (
+        "import signal, sys, time\n"
+        f"signal.signal(15, lambda *_: (time.sleep(0.5), open({str(kept)!r}, 'w').close(), sys.exit(1)))\n"
+        f"open({str(ready)!r}, 'w').close()\ntime.sleep(60)"
+    )
+    code, said, seconds = supervised(careful, Patience(to_stop=20), threading.Thread(target=at_once).start)
+    assert code == 128 + signal.SIGTERM and kept.exists() and "killed" not in said
     assert seconds < SOON
 
 
