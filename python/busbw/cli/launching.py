@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw.base.errors import UserError
 from busbw.base.words import Args
@@ -20,6 +21,9 @@ from busbw.launch.plan import LaunchPlan
 from busbw.launch.request import Program, build_job, find_program
 from busbw.launch.sbatch import EARLIER, record_of
 from busbw.runs.destination import Destination, RecordChoice, new_run_id, runs_directory
+
+if TYPE_CHECKING:
+    from busbw.records import Record
 
 RUN_ID = "BUSBW_RUN_ID"
 
@@ -87,7 +91,7 @@ def join_starts(record: Path) -> None:
     from busbw.records import read_records, save_records
 
     try:
-        records = [each for part in parts for each in read_records(part)]
+        records = [_ended(each) for part in parts for each in read_records(part)]
         records += read_records(record) if record.exists() else []
         save_records(records, record)
     except (UserError, OSError) as problem:
@@ -95,6 +99,16 @@ def join_starts(record: Path) -> None:
         return
     for part in parts:
         part.unlink()
+
+
+def _ended(record: Record) -> Record:
+    """With the end that its rank 0 had no time to write: an srun that gets SIGTERM has Slurm kill the ranks."""
+    from busbw.records import End
+
+    if record.end:
+        return record
+    reason = "Slurm put the job back into its queue, and killed the ranks before they could write an end"
+    return replace(record, end=End(record.run.run, "interrupted", len(record.cases), reason=reason))
 
 
 def _start(part: Path) -> int:

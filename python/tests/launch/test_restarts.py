@@ -73,3 +73,15 @@ def test_a_start_that_cannot_be_read_stays_where_it_is(tmp_path: Path, capsys: p
     assert part.exists() and record.read_text() == before
     err = capsys.readouterr().err
     assert "what was measured before the second start stays in" in err and err.count("\n") == 1
+
+
+def test_a_start_that_was_killed_gets_the_end_that_it_could_not_write(tmp_path: Path) -> None:
+    record = kept(tmp_path / "record.jsonl", "r-restart-1")
+    first = kept(tmp_path / f"record.jsonl{sbatch.EARLIER}1", "r")
+    first.write_text("".join(line for line in first.read_text().splitlines(True) if '"kind":"end"' not in line))
+    assert read_records(first)[0].end is None
+    join_starts(record)
+    killed, ended = read_records(record)
+    assert killed.end and killed.end.outcome == "interrupted" and killed.end.cases == len(killed.cases) > 0
+    assert "Slurm put the job back" in (killed.end.reason or "") and killed.notes == ()
+    assert ended.end and ended.end.outcome == "completed"
