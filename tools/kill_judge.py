@@ -14,6 +14,7 @@ from typing import Protocol
 
 from kill_launchers import RANKS, Launcher
 from kill_looks import is_ours, is_rank, is_same, look_at
+from kill_record import Kept
 
 CLEAN_WITHIN_S = 10.0  # times --slack
 NAMED_WITHIN_S = 5.0
@@ -33,6 +34,8 @@ class Tally:
     naming_s: list[float] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     hits: Counter[str] = field(default_factory=Counter)
+    cases: int = 0  # on the screens
+    ended: Counter[bool] = field(default_factory=Counter)  # whether records have an end, after CATCHABLE
     slack: float = 1.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,6 +77,7 @@ class End:
     files: set[str]
     stayed_s: float | None = None
     again_s: float | None = None  # until a second signal had ended all that the first one had not
+    kept: Kept | None = None  # what the screen and the record hold; None: no record was asked for
 
 
 class Judged(Protocol):
@@ -139,6 +143,13 @@ def judge(trial: Judged, strike: Strike, end: End, tally: Tally) -> None:
         print(f"  {what}", flush=True)
     named, left, left_files = end.named_s, end.left, end.files
     ending = shown(trial.output)
+    if end.kept:
+        tally.cases += end.kept.shown
+        if strike.number in CATCHABLE and end.kept.recorded:
+            tally.ended[end.kept.ended] += 1
+        if end.kept.fault:
+            tally.faults.append(what)
+            print(f"  {what}: {end.kept.fault}\n{ending}", flush=True)
     if named is not None:
         tally.naming_s.append(named)
     if strike.names and (named is None or named > NAMED_WITHIN_S * tally.slack):
@@ -187,6 +198,8 @@ def summary(tally: Tally) -> int:
         print(
             f"  foreign launchers alone ended {min(tally.stayed_s):.0f} to {max(tally.stayed_s):.0f} s after the signal"
         )
+    print(f"  records: {tally.cases} cases were on the screens; after a signal that can be caught "
+          f"{tally.ended[True]} of {tally.ended.total()} records with cases have an end")  # fmt: skip
     print(f"kill_trials: {clean} of {total} clean", flush=True)
     others = sum(tally.foreign.values()) + sum(tally.deaf.values())
     return int(clean + others != total or bool(tally.faults))

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kill_record import RECORD
+
 REPOSITORY = Path(__file__).resolve().parents[1]
+RECORDED = f"--record $TMPDIR/{RECORD}"
 REMOTE = REPOSITORY / "tools" / "remote_shell"
 # No rank of another host sees the shell of the launcher, which the launcher outlives, nor, before all have met, who is
 # stopped there.
@@ -48,10 +51,10 @@ class Launcher:
 def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launcher]:
     """The launchers of this machine."""
     python = sys.executable
-    yield Launcher("threads", f"{python} -m busbw {WORDS} -t 2 --no-record")
-    yield Launcher("run", f"{python} -m busbw run --ranks 2 {WORDS} --no-record")
-    run = f"{python} -m busbw run {WORDS} --ranks 2 --no-record --launcher"
-    direct = f"{engine.parent / 'all_reduce_perf'} {WORDS.partition(' ')[2]}"
+    yield Launcher("threads", f"{python} -m busbw {WORDS} -t 2 {RECORDED}")
+    yield Launcher("run", f"{python} -m busbw run --ranks 2 {WORDS} {RECORDED}")
+    run = f"{python} -m busbw run {WORDS} --ranks 2 {RECORDED} --launcher"
+    direct = f"{engine.parent / 'all_reduce_perf'} {WORDS.partition(' ')[2]} {RECORDED}"
     mpirun = shutil.which("mpirun.openmpi")
     if mpirun:
         line = f"{mpirun} -n 2 --oversubscribe {direct}"
@@ -75,7 +78,7 @@ def installed(engine: Path, slurm_configuration: str | None) -> Iterator[Launche
     python_with_torch = Path(os.environ.get("BUSBW_TORCH_PYTHON", REPOSITORY / "build" / "torch" / "bin" / "python"))
     torchrun = python_with_torch.parent / "torchrun"
     if torchrun.exists():
-        line = f"{python} -m busbw run --launcher torchrun --launcher-program {torchrun} --ranks 2 {WORDS} --no-record"
+        line = f"{python} -m busbw run --launcher torchrun --launcher-program {torchrun} --ranks 2 {WORDS} {RECORDED}"
         yield Launcher("run-torchrun", line, ("torchrun",))
         yield Launcher("torchrun", f"{torchrun} --standalone --nproc-per-node 2 --no-python {direct}", ("torchrun",))
     yield from verbs(python)

@@ -18,6 +18,7 @@ sys.path.insert(0, TOOLS)
 from kill_judge import Strike, ended_by_a_second  # noqa: E402
 from kill_launchers import Launcher  # noqa: E402
 from kill_looks import is_rank  # noqa: E402
+from kill_record import kept  # noqa: E402
 
 RANKS = '"$1"/a_perf 60 & "$1"/b_perf 60 &'
 UP = ': >"$1"/up; while :; do wait; done'
@@ -90,3 +91,28 @@ def test_a_rank_that_was_hit_itself_is_never_excused(tmp_path: Path) -> None:
         assert ended_by_a_second(trial, strike, trial.processes(), slack=0.1) is None
     finally:
         trial.end()
+
+
+ROW = "  1024  256  float  sum  -1  0.95  1.07  0.00  0  0.13  7.68  0.00  N/A\n"
+
+
+@pytest.mark.parametrize(
+    ("screen", "record", "fault"),
+    [
+        (ROW * 3, '{"kind":"run"}\n' + '{"kind":"case"}\n' * 6, None),
+        (ROW * 3, '{"kind":"run"}\n' + '{"kind":"case"}\n' * 5, "1 of 6 cases on the screen"),
+        (ROW + ROW[:40], '{"kind":"case"}\n' * 2, None),  # the second row has no figure of both ways yet
+        (ROW + ROW[:51], '{"kind":"case"}\n' * 2, "1 of 3 cases on the screen"),
+        ("# header\nbusbw: stopped by Ctrl-C\n", '{"kind":"run"}\n{"kind":"ca', None),
+        (ROW, '{"kind":"case"}\n{"kind":"ca\n{"kind":"case"}\n', "1 lines of the record are cut"),
+        (ROW, None, "2 of 2 cases on the screen"),
+    ],
+)
+def test_each_case_on_the_screen_must_be_in_whole_lines(
+    screen: str, record: str | None, fault: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text(screen)
+    if record is not None:
+        (tmp_path / "record").write_text(record)
+    found = kept(tmp_path / "out", tmp_path / "record").fault
+    assert found is None if fault is None else found and found.startswith(fault)
