@@ -33,7 +33,7 @@ def cost(words: list[str], folder: Path) -> tuple[int, float, float, str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "BUSBW_RUNS": str(folder / "runs")}
     done = subprocess.run(
         [sys.executable, "-S", "-c", MEASURING, sys.executable, "-m", "busbw", *words],
-        env=environment, capture_output=True, timeout=150, check=True,
+        env=environment, cwd=folder, capture_output=True, timeout=150, check=True,
     )  # fmt: skip
     code, seconds, megabytes = json.loads(done.stdout)
     return code, seconds, megabytes, done.stderr.decode("utf-8", "replace")
