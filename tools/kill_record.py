@@ -41,10 +41,11 @@ def kept(output: Path, record: Path) -> Kept:
 
 
 def cases_shown(screen: str) -> int:
-    """Cases with all four figures; the in-place half of a row comes later, on the same line."""
+    """Cases with all four figures; the in-place half of a row comes later, on the same line. N/A: it was given up."""
     shown = 0
     for line in screen.splitlines():
         words = line.split()
         if len(words) >= _FIELDS_OF_A_SIZE and words[0].isdigit() and words[2].isalpha():
-            shown += (min(len(words), 13) - _FIELDS_OF_A_SIZE) // _FIELDS_OF_A_WAY
+            ways = (words[_FIELDS_OF_A_SIZE:][start : start + _FIELDS_OF_A_WAY] for start in (0, _FIELDS_OF_A_WAY))
+            shown += sum(len(way) == _FIELDS_OF_A_WAY and way[0] != "N/A" for way in ways)
     return shown
