@@ -80,6 +80,7 @@ _WORDS = (
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
     r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",
+    r"\[[\w.-]{1,60}:\d{3,8}\] (?:Signal code: |Failing at address: )",
     r"cannot find a corresponding process|metrics exporter agent",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN(?! NCCL version mismatch)",

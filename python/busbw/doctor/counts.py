@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
-ROW = re.compile(r"(?:^|\s)\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}\s+)?[\d.]+")
+_TAG = r"(?:\[\d{1,7}(?:,\d{1,7})?\](?:<std\w{3}>:?)?)?"
+"""What a launcher puts before each piece that a process writes: a row's size and its times come in two."""
+ROW = re.compile(
+    r"(?:^|[\s\]:])\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}" + _TAG + r"\s+)?[\d.]+"
+)
 _TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _KERNEL_TIME = re.compile(r"\[ *\d+\.\d{6}\]")

@@ -69,6 +69,8 @@ def recognise(
     _break_circles(follows, causes)
     findings = []
     for name, found in merged.items():
+        if SIGNATURES[name].echo and follows.get(name):
+            continue
         told = _finding(SIGNATURES[name], found, follows.get(name), one_node=one_node, survived=name in survived)
         findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
     last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))

@@ -60,6 +60,8 @@ class Signature:
     """Whether it matters between nodes alone: a note for a job that ran on one."""
     last: bool = False
     """Looked for only in lines of which no other signature speaks: it names who reports, and what."""
+    echo: bool = False
+    """Not said at all where it is a sequel: it tells only that something failed."""
     soft: bool = False
     """Said of a job that is only slow too, and at the end of healthy ones: a note where the job went on, or ended."""
     repeats: bool = False

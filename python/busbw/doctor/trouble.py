@@ -34,7 +34,10 @@ _NO_ERROR = re.compile(
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
-    r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])[IW]\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}",
+    r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])[IW]\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}"
+    # What a logger puts before each line of a long message, with nothing or an indented line behind it; a frame.
+    r"|\b(?:ERROR|CRITICAL|FATAL) [\d\s:.,-]{0,40}\[[\w.]{1,60}:\d{1,6}\](?:\s*$|\s{2}|\s?\t)"
+    r"|\bFile \"[^\"]{1,300}\", line \d",
     re.IGNORECASE,
 )
 ODD_WORDS = (

@@ -86,15 +86,16 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
         ),
         (
             "soft",
-            "connection-backlog gdrcopy hcoll killed-by-launcher kubernetes-event not-a-number "
+            "connection-backlog connection-returned gdrcopy hcoll killed-by-launcher kubernetes-event not-a-number "
             "openib-unused p2p-broken "
-            "probe-failed remote-error server-waits store-lost",
+            "probe-failed remote-error returned-error server-waits store-lost",
         ),
         (
             "last",
-            "gloo-error kubernetes-event mpi-other process-killed rank-ended ray-error slurm-error "
-            "torch-distributed-error xla-error",
+            "connection-returned gloo-error kubernetes-event mpi-other process-killed rank-ended ray-error "
+            "returned-error slurm-error torch-distributed-error xla-error",
         ),
+        ("echo", "connection-returned returned-error"),
         ("repeats", "ranks-alike"),
     ],
 )
@@ -126,3 +127,28 @@ def test_gpu_direct_that_one_of_the_devices_has_is_not_told_as_missing() -> None
     off, on = f"{head}Disabled for HCA 0 'mlx5_0'", f"{head}Enabled for HCA 1 'mlx5_1'"
     assert severities(off)["no-gdr"] is Severity.WARNING
     assert "no-gdr" not in severities(off, on)
+
+
+def test_the_way_back_of_an_error_is_told_only_where_nothing_says_why() -> None:
+    ways = ["n0:1:2 [0] NCCL INFO misc/socket.cc:564 -> 2", "n0:1:2 [0] NCCL INFO init.cc:1303 -> 2"]
+    why = "n0:1:2 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to n1<9> failed : Connection refused"
+    assert severities(*ways) == {"connection-returned": Severity.ERROR}
+    assert {"connection-returned", "returned-error"}.isdisjoint(severities(why, *ways))
+    assert severities(ways[1]) == {"returned-error": Severity.ERROR}
+    step = "epoch 3 step 120 loss 1.8 it/s 2.1"
+    assert severities(ways[0], step, step) == {"connection-returned": Severity.NOTE}, "the job went on"
+
+
+@pytest.mark.parametrize("mark", ["", "[0]", "[1,0]<stdout>:"])
+def test_a_row_in_two_pieces_with_a_launchers_mark_is_a_row(mark: str) -> None:
+    head = [f"{mark}#       size         count      type   redop    root     time   algbw   busbw #wrong",
+            f"{mark}#        (B)    (elements)                               (us)  (GB/s)  (GB/s)"]  # fmt: skip
+    row = f"{mark}      1048576        262144     float     sum      -1{mark}    1626.5    0.64    1.24      0"
+    assert "stuck-in-collective" in severities(*head)
+    assert "stuck-in-collective" not in severities(*head, row)
+
+
+def test_who_guesses_at_reasons_names_none() -> None:
+    guess = "UNAVAILABLE: Failed to send RPC. Either the leader task was preempted/died/restarted unexpectedly."
+    assert "job-cancelled" not in severities(guess)
+    assert "job-cancelled" in severities("slurmstepd: error: *** JOB 7 ON n1: preempted ***")

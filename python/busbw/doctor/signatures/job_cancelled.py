@@ -13,7 +13,7 @@ SIGNATURE = Signature(
         r"CANCELLED AT .{0,40}DUE TO (?!NODE|SIGNAL)(?P<why>[A-Z ]{3,30})",
         r"JOB \S+ ON \S+ CANCELLED AT",
         r"DUE TO (?P<why>PREEMPTION)",
-        r"(?P<why>preempted)",
+        r"(?<![/\w])(?P<why>preempted)(?![/\w])",  # "preempted/died/restarted": who guesses at reasons
         r"(?<!status: )(?<!code = )(?P<why>DeadlineExceeded)(?!Error)",
         r"Received 1 death signal|SIGINT death signal",
         r"(?:^|[\]:] )(?P<why>KeyboardInterrupt)\W*$",

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         r"Host key verification failed",
         r"Permission denied \(publickey",
         r"mpirun has detected an attempt to run as root",
-        r"hydra_\w+.{0,80}(?:fail|unable|error)",
+        r"\bhydra_(?!full_error)\w+.{0,80}(?:fail|unable|error)",  # HYDRA_FULL_ERROR is of the Hydra of settings
         r"ssh: connect to host.{0,100}",
         r"unable to locate.{0,40}executable",
         r"could not access\s+or execute an executable",

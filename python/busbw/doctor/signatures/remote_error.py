@@ -29,6 +29,7 @@ SIGNATURE = Signature(
         r"Coordination service agent is (?:shutting down|in error)",
     ),
     explains=("nccl-error",),
+    later=("connection-returned",),
     confirm=("the logs of the other ranks, above all the one whose address is named: what was its first error"),
     cure="look at the rank that ended first (OOM, exception, node failure); its error is the cause",
     source="NCCL src/misc/socket.cc",

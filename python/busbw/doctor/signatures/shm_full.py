@@ -33,6 +33,7 @@ SIGNATURE = Signature(
         r"unable to open shared memory object",
         r"failed to create shared memory (?:file|mapping)",
         r"Could not map .{1,80}size \d+",
+        r"failed to allocate receive FIFO",  # UCX, whose processes of one host talk there
         r"Error while \w+ shared memory segment",
         r"failed to extend \S{1,80} to \d+ bytes",
         r"(?:open|map) (?:shared memory mapping|view of file)",
@@ -52,5 +53,5 @@ SIGNATURE = Signature(
         "start the container with --shm-size=1g or more or --ipc=host (Kubernetes: an emptyDir of "
         "medium Memory at /dev/shm); remove stale /dev/shm/nccl-* files"
     ),
-    source="NCCL src/misc/shmutils.cc",
+    source="NCCL src/misc/shmutils.cc; UCX src/uct/sm/mm/base/mm_iface.c",
 )
