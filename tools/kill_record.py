@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 RECORD = "record.jsonl"  # in a trial's own TMPDIR
 _FIELDS_OF_A_SIZE = 5  # size, count, type, redop, root; then four of each of the two ways
 _FIELDS_OF_A_WAY = 4
+_SIZE = re.compile(r"\s*\d+ +\d+ +[a-z]\w* +[a-z]+ +-?\d+(?:\s|$)")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def cases_shown(screen: str) -> int:
     shown = 0
     for line in screen.splitlines():
         words = line.split()
-        if len(words) >= _FIELDS_OF_A_SIZE and words[0].isdigit() and words[2].isalpha():
+        if _SIZE.match(line):
             ways = (words[_FIELDS_OF_A_SIZE:][start : start + _FIELDS_OF_A_WAY] for start in (0, _FIELDS_OF_A_WAY))
             shown += sum(len(way) == _FIELDS_OF_A_WAY and way[0] != "N/A" for way in ways)
     return shown

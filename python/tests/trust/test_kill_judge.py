@@ -104,6 +104,7 @@ ROW = "  1024  256  float  sum  -1  0.95  1.07  0.00  0  0.13  7.68  0.00  N/A\n
         (ROW + ROW[:40], '{"kind":"case"}\n' * 2, None),  # the second row has no figure of both ways yet
         (ROW + ROW[:51], '{"kind":"case"}\n' * 2, "1 of 3 cases on the screen"),
         (" ".join([*ROW.split()[:9], *["N/A"] * 4]) + "\n# in place: stopped by Ctrl-C\n", '{"kind":"case"}\n', None),
+        ("    2 3 all_reduce 1 MiB 12.5 17.1 0.0235 s 24 % 76 %\n", None, None),  # of the table of watch
         ("# header\nbusbw: stopped by Ctrl-C\n", '{"kind":"run"}\n{"kind":"ca', None),
         (ROW, '{"kind":"case"}\n{"kind":"ca\n{"kind":"case"}\n', "1 lines of the record are cut"),
         (ROW, None, "2 of 2 cases on the screen"),
