@@ -125,6 +125,10 @@ nvls|NVLS|[Mm]ulticast ; GPU memory for NVLink multicast (NVLS) cannot be had: i
  free GPU memory (smaller batches), restart the fabric manager and reset the GPUs; NCCL_NVLS_ENABLE=0 until then
 """,
     "nvshmem-init": r"""
+init failed for (?:remote )?transport|Unable to initialize any transports|detect topo failed ; NVSHMEM finds no
+ transport for GPUs of other hosts: its plugins (IBGDA, IBRC, UCX) cannot use the NICs or the driver ;
+ NVSHMEM_DEBUG=INFO says which check fails. Give the container /dev/infiniband and rdma-core, load nvidia_peermem or
+ use DMA-BUF, name the NICs (NVSHMEM_HCA_LIST); IBGDA also needs the driver's PeerMappingOverride=1 or GDRCopy
 bootstrap_uid|ncclSocket|bootstrap (?:connect|init|allgather|preinit) ; NVSHMEM's processes do not find each other over
  sockets (bootstrap) ;
  NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names the interface that all hosts share; all ports open between them; every rank

@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"Expected to mark a variable ready only once",
         r"submitted to be reduced, gathered or broadcasted by subset of ranks",
         r"Stalled ranks",
+        r"\bHorovod\w+ \[missing ranks: \d",
         r"Mismatched \w{3,20} (?:tensor )?(?:shapes|operations|types)\b",
         r"Not all ranks joining collective|Collective sequence number: \d+ has errors",
         r"different collective operation counts",

@@ -29,13 +29,16 @@ SIGNATURE = Signature(
         r"CUBLAS_STATUS_ALLOC_FAILED",
         r"cudaErrorMemoryAllocation",
         r"HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+        r"non-zero status: 2 cu(?:MemCreate|MemAlloc|daMalloc)\w* failed",  # NVSHMEM's heap; CUDA_ERROR_OUT_OF_MEMORY
     ),
     unless=("on host:", "cudahostalloc", "cudamallochost", "cudahostregister"),
     explains=(
         "nvls-multicast",
         "gpu-exception",
         "nccl-error",
+        "nvshmem-init",
     ),
+    later=("illegal-access",),
     confirm="nvidia-smi during the run: which process holds how much",
     cure=(
         "leave NCCL its part (about 0.5 to 2 GiB per GPU and more with many communicators): smaller "
