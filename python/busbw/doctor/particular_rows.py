@@ -222,7 +222,23 @@ same subnet as remote address ; no interface of this host is in the subnet of ra
 (?P<what>libuc[pst]\S*) ; a process crashed inside of UCX ({what}) ;
  leave UCX out: mpirun --mca pml ob1 --mca btl tcp,self, or use the UCX of one HPC-X on all hosts
 """,
+    "loopback-interface": r"""
+Using the loopback address as fallback|[Gg]loo ; Gloo talks over the loopback interface, as the host's name cannot be
+ resolved: other nodes cannot reach it ;
+ set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) on every host to the interface between the nodes; give each host's name
+ an address of that interface in /etc/hosts or DNS, and not 127.0.1.1
+""",
+    "bad-shm-attach": r"""
+/dev/shm/nccl-(?:["', :]|$)|\(size 0\) ; ranks do not agree on how they share host memory: one takes cuMem, another
+ /dev/shm, so that the name of the segment is empty ;
+ set NCCL_CUMEM_HOST_ENABLE=0 on all ranks; or let all have cuMem host memory: start each container with
+ --cap-add SYS_NICE, so that it may use NUMA
+""",
     "disk-full": r"""
+pyxis|enroot|squashfs|output filesystem ; no space is left where enroot makes the container's image (/run, or
+ ENROOT_TEMP_PATH, ENROOT_CACHE_PATH, ENROOT_DATA_PATH) ;
+ point these variables in /etc/enroot/enroot.conf at a local disk with room (/raid, /scratch), remove old images
+ (enroot list, enroot remove), or import once to a .sqsh file and start that
 [Ee]victed|low on resource|ephemeral-storage ; the node evicted the pod: its local disk (ephemeral storage) is full ;
  write checkpoints and caches to a volume, set requests and limits of ephemeral-storage, and clean images and logs of
  that node

@@ -55,16 +55,19 @@ def recognise(
     survived = {
         name
         for name, found in merged.items()
-        if not failed
-        and (
-            name in soft
-            or (name == "job-cancelled" and _ended_before(found, scans))
-            or _survived(SIGNATURES[name], found, alive)
-            or (name in _UNTIL_BEGUN and all(hit.last < begun.get(source, 0) for source, hit in found))
+        if (name in _UNTIL_BEGUN and all(_met_after(hit, source, begun, alive) for source, hit in found))
+        or (
+            not failed
+            and (
+                name in soft
+                or (name == "job-cancelled" and _ended_before(found, scans))
+                or _survived(SIGNATURES[name], found, alive)
+            )
         )
     }
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
+    causes = {name: found for name, found in causes.items() if name not in survived & _UNTIL_BEGUN}
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
     _break_circles(follows, causes)
     findings = []
@@ -120,7 +123,12 @@ def _ended_by(findings: list[Finding], last_errors: frozenset[str]) -> list[Find
 _UNTIL_BEGUN = frozenset(
     {"dns", "master-unreachable", "rendezvous-timeout", "numa-binding-denied", "ports-exhausted", "rank-variables"}
 )
-"""What no longer holds when every rank begins to make a communicator: all met at rank 0's store."""
+"""What no longer holds when every rank begins to make a communicator, or a step ends: all met at rank 0's store."""
+
+
+def _met_after(hit: Hit, source: str, begun: Mapping[str, int], alive: Mapping[str, int]) -> bool:
+    """Whether the ranks met behind the last line with it: whatever the job failed of later, it was not that."""
+    return hit.last < max(begun.get(source, 0), alive.get(source, 0))
 
 
 _TASK = re.compile(r"\s{0,6}\d{1,7}: ")

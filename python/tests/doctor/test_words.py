@@ -152,3 +152,30 @@ def test_who_guesses_at_reasons_names_none() -> None:
     guess = "UNAVAILABLE: Failed to send RPC. Either the leader task was preempted/died/restarted unexpectedly."
     assert "job-cancelled" not in severities(guess)
     assert "job-cancelled" in severities("slurmstepd: error: *** JOB 7 ON n1: preempted ***")
+
+
+def test_what_kept_ranks_apart_before_a_step_is_no_cause_of_what_came_after_it() -> None:
+    warns = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [localhost]:29500"
+    apart = f"{warns} (errno: 99 - Cannot assign requested address)."
+    step, crash = "step 120 | loss 2.41 | 3.1 s/it", "n0: Segmentation fault (core dumped)"
+    assert severities(apart, crash)["master-unreachable"] is Severity.ERROR
+    found = severities(apart, step, step, crash)
+    assert found["master-unreachable"] is Severity.NOTE and found["process-crashed"] is Severity.ERROR
+
+
+@pytest.mark.parametrize("end", ["", "[rank1]: RuntimeError: CUDA error: out of memory"])
+def test_an_init_without_an_end_is_no_hang_behind_which_results_come(end: str) -> None:
+    begins = "ncclCommInitRank comm 0x5 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1 commId 0x8f - Init START"
+    init = f"n0:1:2 [0] NCCL INFO {begins}"
+    result = "# Avg bus bandwidth    : 61.2"
+    assert "init-incomplete" in severities(init, "# a line", "# another", "# a third")
+    assert ("init-incomplete" in severities(init, result, end)) is bool(end)
+
+
+def test_a_virtual_gpu_is_told_only_with_the_error() -> None:
+    gpu, call = (
+        "GPU 0: NVIDIA A100-40C (UUID: GPU-4e71c0d2)",
+        "n0:1:2 [0] init.cc:426 NCCL WARN Cuda failure 801 'operation not supported'",
+    )
+    assert "vgpu-no-uvm" not in severities(gpu) | severities(call)
+    assert severities(gpu, call)["vgpu-no-uvm"] is Severity.ERROR

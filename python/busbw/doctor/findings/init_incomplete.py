@@ -92,9 +92,16 @@ def _follows(signature: Signature) -> bool:
 def _merged(facts: Facts) -> dict[str, tuple[list[RankPlace], int, str]]:
     """The ranks of each communicator over all logs, its size, and the first log that names it."""
     found: dict[str, tuple[list[RankPlace], int, str]] = {}
-    for log in facts.logs:
+    for log, scan in zip(facts.logs, facts.scans, strict=True):
+        # Steps or results behind an init that has no end, and no error: lines are missing, and nobody waits.
+        failed = any(SIGNATURES[name].severity is Severity.ERROR for name in scan.hits)
+        well = scan.alive if scan.kinds["steps"] and not failed else 0
         for each in log.communicators:
             if not each.ranks or each.nranks is None:
+                continue
+            if any(not place.complete for place in each.ranks) and all(
+                place.complete or place.line < well for place in each.ranks
+            ):
                 continue
             # Only from 2.18 on have communicators a name that no other log uses.
             name = each.id if each.id.startswith("0x") else f"{each.id} in {log.source}"

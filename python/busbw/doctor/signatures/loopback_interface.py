@@ -6,7 +6,7 @@ SIGNATURE = Signature(
     name="loopback-interface",
     stage=Stage.SETTING,
     title=(
-        "NCCL talks over the loopback interface, which other nodes cannot reach "
+        "ranks talk over the loopback interface, which other nodes cannot reach "
         "(NCCL_SOCKET_IFNAME=lo, or a host name that is 127.0.0.1 in /etc/hosts)"
     ),
     patterns=(
@@ -23,8 +23,8 @@ SIGNATURE = Signature(
     ),
     confirm="getent hosts $(hostname) on every node; env | grep NCCL_SOCKET_IFNAME",
     cure=(
-        "set NCCL_SOCKET_IFNAME to the interface between the nodes, MASTER_ADDR to the first node's "
-        "address; take the host's name off the 127.0.1.1 line of /etc/hosts"
+        "set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to the interface between the nodes, MASTER_ADDR to the first "
+        "node's address; take the host's name off the 127.0.1.1 line of /etc/hosts"
     ),
     source="NCCL src/misc/socket.cc",
 )

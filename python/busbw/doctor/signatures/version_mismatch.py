@@ -16,7 +16,7 @@ SIGNATURE = Signature(
         r"Invalid GIN gdaki backend version",
         r"with family 0 is neither AF_INET",
     ),
-    explains=("rank-count",),
+    explains=("rank-count", "message-truncated"),
     confirm=("python -c 'import torch; print(torch.cuda.nccl.version())' and ldd on every node; NCCL_DEBUG=VERSION"),
     cure=(
         "install one image or environment on all nodes; look for a second libnccl in "
