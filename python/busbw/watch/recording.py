@@ -22,6 +22,8 @@ COMMUNICATOR = struct.Struct("<2Q4I2i2Q2I8Q")
 CALL = struct.Struct("<2I3Q")
 TIME = struct.Struct("<3Q2I")
 GPU_HEADER = struct.Struct("<5Q2I")
+OVERTAKEN = struct.Struct("<Q")
+OVERTAKEN_AT = 360
 _GPU_HEADER_AT = 232
 KINDS = (
     "none", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter",
@@ -145,6 +147,8 @@ class Header:
     """Calls return when they are done, as over busbw's CPU library."""
     seen_here: bool = False
     """It runs, or ran, in a container of this machine; `pid` is its number here."""
+    overtaken: int = 0
+    """Calls that were not kept: the call a whole ring before them had not ended. 0 in recordings of older recorders."""
 
 
 class Recording:
@@ -181,7 +185,7 @@ class Recording:
 
         Of a file that was cut off since it was opened, as a log that is rotated, what it was before.
         """
-        raw = self._read(0, HEADER.size)
+        raw = self._read(0, OVERTAKEN_AT + OVERTAKEN.size)
         if len(raw) < HEADER.size or raw[:8] != MAGIC:
             if self._last:
                 return self._last
@@ -190,7 +194,7 @@ class Recording:
             _, version, header_bytes, row_bytes, rows, call_bytes, tick, capacity, rows_at, calls_at, length, pid, uid,
             start, boot, namespace, realtime, monotonic, nccl, rank, host, calls, lost, used,
             rows_lost, _, ended, synchronous,
-        ) = HEADER.unpack(raw)  # fmt: skip
+        ) = HEADER.unpack_from(raw)  # fmt: skip
         if version != 1:
             raise UserError(f"{self.path} is a recording of version {version}; this busbw reads version 1")
         sizes = (header_bytes, row_bytes, call_bytes, tick) == (4096, COMMUNICATOR.size, CALL.size, 64)
@@ -206,6 +210,7 @@ class Recording:
         self._last = Header(
             capacity, rows, rows_at, calls_at, self._pid_here or pid, uid, start, boot, namespace, realtime, monotonic,
             nccl, rank, name, calls, lost, used, rows_lost, bool(ended), bool(synchronous), self._pid_here is not None,
+            OVERTAKEN.unpack_from(raw, OVERTAKEN_AT)[0] if len(raw) >= OVERTAKEN_AT + OVERTAKEN.size else 0,
         )  # fmt: skip
         return self._last
 
@@ -297,6 +302,9 @@ class Recording:
             return None
         raw = self._read(header.calls_at + (number - 1) % header.call_capacity * CALL.size, CALL.size)
         if len(raw) < CALL.size or (fields := CALL.unpack(raw))[0] != number & 0xFFFFFFFF:
+            return None
+        # The writer may have come round to it while it was read.
+        if number <= self.overwritten():
             return None
         return _call(number, fields)
 
