@@ -237,17 +237,23 @@ class Recording:
 
     def raw_calls(self, first: int = 1) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The same as numbers, for those who count many."""
+        for begin, oldest, raw in self.blocks_of_calls(first):
+            for at, fields in enumerate(CALL.iter_unpack(raw), begin):
+                if fields[0] == at & 0xFFFFFFFF and at >= oldest:
+                    yield at, fields
+
+    def blocks_of_calls(self, first: int, most: int = _MAX_CALLS) -> Iterator[tuple[int, int, bytes]]:
+        """Places of calls as they lie there: number of the first, number of the oldest that may be taken, and bytes."""
         header = self.header()
         number = max(first, header.calls - header.call_capacity + 1, 1)
-        while number <= header.calls:
+        last = min(header.calls, number + most - 1)
+        while number <= last:
             place = (number - 1) % header.call_capacity
-            amount = min(_CHUNK, header.call_capacity - place, header.calls - number + 1)
+            amount = min(_CHUNK, header.call_capacity - place, last - number + 1)
             raw = self._read(header.calls_at + place * CALL.size, amount * CALL.size)
             # What the writer has come round to since is not what was asked for.
             oldest = self.header().calls - header.call_capacity + 1
-            for at, fields in enumerate(CALL.iter_unpack(raw[: len(raw) // CALL.size * CALL.size]), number):
-                if fields[0] == at & 0xFFFFFFFF and at >= oldest:
-                    yield at, fields
+            yield number, oldest, raw[: len(raw) // CALL.size * CALL.size]
             number += amount
 
     def gpu(self) -> GpuHeader:

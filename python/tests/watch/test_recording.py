@@ -16,8 +16,10 @@ import pytest
 from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
+from busbw.watch.meetings import meetings
 from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, GpuHeader, Recording, find
 from busbw.watch.summary import summarise
+from busbw.watch.timeline import write_timeline
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -250,6 +252,8 @@ def read_all(folder: Path, content: bytes) -> None:
             recording.communicators()
             for call in recording.calls():
                 str(call.shape)
+            list(meetings([recording]))
+            write_timeline([recording], folder / "page.html")
         summarise([path]).text()
     except UserError as error:
         assert "\n" not in str(error)
