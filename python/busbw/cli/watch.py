@@ -62,11 +62,9 @@ def run(args: Args) -> int:
 
 
 def _read(args: Args, folder: Path) -> int:
-    from busbw.watch.recording import find
+    from busbw.watch.given import recordings_in
 
-    paths = find(folder)
-    if not paths:
-        raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
+    paths = recordings_in(folder)
     print(_summary(paths, args.late))
     _pictures(args, paths)
     return 0
