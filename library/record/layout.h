@@ -61,6 +61,8 @@ struct alignas(32) Call {
 };
 static_assert(sizeof(Call) == 32);
 constexpr std::uint64_t how_launched = 1 << 5;
+// The duration is 0 until the call has ended: nobody else writes to its place before.
+constexpr int how_duration_at = 48;
 
 // How long a call took on the GPU. `number` is that of the call among all of this process, and is written last.
 struct alignas(32) Time {
@@ -205,10 +207,12 @@ struct Header {
   std::int32_t refused_ranks;
   std::int32_t refused_error;
   std::atomic<Made> refused;
+  // Calls without a place: the call there, a whole ring before, had not ended.
+  std::atomic<std::uint64_t> overtaken;
 };
 static_assert(offsetof(Header, launches) == 232 && offsetof(Header, making_identity) == 280 &&
               offsetof(Header, mapped_at) == 312 && offsetof(Header, pulse_ns) == 320 &&
-              offsetof(Header, refused_identity) == 336);
+              offsetof(Header, refused_identity) == 336 && offsetof(Header, overtaken) == 360);
 static_assert(sizeof(Header) <= pulses_at);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 

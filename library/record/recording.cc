@@ -226,10 +226,6 @@ Communicator* Recording::add() {
   return communicators_ + place;
 }
 
-std::uint16_t Recording::place_of(const Communicator* on) const {
-  return on ? std::uint16_t(on - communicators_) : std::uint16_t(0xffff);
-}
-
 bool Recording::back_up_to(std::uint64_t number) {
   const std::lock_guard lock(guard_);
   while (!full_.load(std::memory_order_relaxed)) {
@@ -282,6 +278,13 @@ Call* Recording::place(std::uint64_t number) {
   return calls_ + place;
 }
 
+// Null where a thread that is a whole ring behind still writes there.
+Call* Recording::taken(Call* call, std::uint64_t number) {
+  if (overtaken_.may_take(*call, number, mask_ + 1)) return call;
+  header_->overtaken.fetch_add(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
 Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now) {
   Ticket ticket;
   ticket.on = on;
@@ -307,6 +310,7 @@ Ticket Recording::begin(Communicator* on, const Given& given, std::uint64_t now)
   const std::uint64_t number = header_->calls.fetch_add(1, std::memory_order_relaxed);
   ticket.number = number + 1;
   Call* call = place(number);
+  if (call && number > mask_ && !has_ended(*call, number - mask_ - 1)) call = taken(call, number);
   if (!call) return ticket;
   ticket.call = call;
   ticket.stamp = std::uint32_t(number + 1);
@@ -328,10 +332,11 @@ void Recording::end(const Ticket& ticket, int result, bool counts_as_returned, s
   if (ticket.call) {
     const std::uint64_t how =
         ticket.how | (failed ? std::uint64_t(flag_failed) << 13 : 0) |
-        std::uint64_t(packed_duration((std::max(now, ticket.begun_ns) - ticket.begun_ns) / tick_ns + 1)) << 48;
-    // A ring that has come round meanwhile has another call there.
-    if (ticket.call->stamp.load(std::memory_order_acquire) == ticket.stamp)
-      ticket.call->how.store(how, std::memory_order_relaxed);
+        std::uint64_t(packed_duration((std::max(now, ticket.begun_ns) - ticket.begun_ns) / tick_ns + 1))
+            << how_duration_at;
+    // Of a file that was cut off the stamp is gone. From here on the place is the next call's.
+    if (ticket.call->stamp.load(std::memory_order_relaxed) == ticket.stamp)
+      ticket.call->how.store(how, std::memory_order_release);
   }
   if (!ticket.on) return;
   if (failed) ticket.on->last_error = result;
@@ -339,8 +344,10 @@ void Recording::end(const Ticket& ticket, int result, bool counts_as_returned, s
 }
 
 void Recording::take_back(const Ticket& ticket) {
+  // The call has ended: where another has its place meanwhile, `how` is another one too.
+  std::uint64_t how = ticket.call ? ticket.call->how.load(std::memory_order_acquire) : 0;
   if (ticket.call && ticket.call->stamp.load(std::memory_order_acquire) == ticket.stamp)
-    ticket.call->how.fetch_or(std::uint64_t(flag_failed) << 13, std::memory_order_relaxed);
+    ticket.call->how.compare_exchange_strong(how, how | std::uint64_t(flag_failed) << 13, std::memory_order_relaxed);
   if (!ticket.on) return;
   if (is_collective(Kind(ticket.how & 0x1f))) ticket.on->collectives.fetch_sub(1, std::memory_order_relaxed);
   ticket.on->entered.fetch_sub(1, std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 
 #include "library/common/process.h"
 #include "library/record/layout.h"
+#include "library/record/overtaken.h"
 
 namespace busbw::record {
 
@@ -91,13 +92,14 @@ class Recording {
   // By this thread's clock.
   static std::uint64_t now_ns();
   // Places of a row: 0xffff for none.
-  std::uint16_t place_of(const Communicator* on) const;
+  std::uint16_t place_of(const Communicator* on) const { return on ? std::uint16_t(on - communicators_) : 0xffff; }
 
  private:
   void make_file(const std::string& folder, const ProcessIdentity& who);
   void lengthen(std::uint64_t bytes, std::uint64_t with_memory);
   [[noreturn]] void give_up(int error, const char* why);
   Call* place(std::uint64_t number);
+  Call* taken(Call* call, std::uint64_t number);
   bool back_up_to(std::uint64_t number);
   bool back_times_up_to(std::uint64_t place);
   bool back(std::uint64_t at, std::uint64_t bytes);
@@ -118,6 +120,7 @@ class Recording {
   std::uint64_t times_backed_ = 0;
   // Bytes from the start of the file on that have memory behind them: the header and a part of the table.
   std::uint64_t table_backed_ = 0;
+  Overtaken overtaken_;
   std::mutex guard_;
   std::string path_;
   int file_ = -1;

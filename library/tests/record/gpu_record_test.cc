@@ -101,13 +101,18 @@ TEST(Forks, AChildWritesNothingIntoItsParentsRecording) {
 TEST_F(Rings, WhatComesBackAfterTheRingCameRoundIsNotWrittenIntoAnotherCall) {
   make();
   const Ticket late = recording->begin(row, {Kind::all_reduce, 7, 7, 0});
-  for (std::uint64_t n = 2; n <= 1025; ++n) recording->end(recording->begin(row, {Kind::all_reduce, n, 7, 0}), 0, true);
+  for (std::uint64_t n = 2; n <= 1026; ++n) recording->end(recording->begin(row, {Kind::all_reduce, n, 7, 0}), 0, true);
   recording->end(late, ncclRemoteError, true);
   const File file = this->file();
-  EXPECT_EQ(File::count(file.call(1025)), 1025U);
-  EXPECT_EQ(File::flags(file.call(1025)) & flag_failed, 0);
+  EXPECT_EQ(File::count(file.call(1026)), 1026U);
+  EXPECT_EQ(File::flags(file.call(1026)) & flag_failed, 0);
+  // The place of call 1025 is still the long one's.
+  EXPECT_EQ(file.call(1025).stamp.load(), 1U);
+  EXPECT_EQ(File::count(file.call(1)), 7U);
+  EXPECT_EQ(File::flags(file.call(1)) & flag_failed, flag_failed);
+  EXPECT_EQ(file.header().overtaken.load(), 1U);
   EXPECT_EQ(file.row(0).last_error, int(ncclRemoteError));
-  EXPECT_EQ(file.row(0).returned, 1025U);
+  EXPECT_EQ(file.row(0).returned, 1026U);
 }
 
 // The clock of another thread may be behind a little when the file is made: time in a recording is never negative.

@@ -90,10 +90,13 @@ def _plan(args: Args) -> Plan:
             raise UsageError("a plan in a file says itself what is varied; --vary has no place beside it")
         return check(_limited(read_plan(Path(words[0])), args))
     if args.replay:
+        from busbw.watch.given import recordings_in
+
         # By its whole path, so that the experiment goes on from any folder.
         recordings = Path(args.replay).absolute()
         if not recordings.exists():
-            raise UserError(f"--replay: {recordings} does not exist; name a recording or a folder of one of each rank")
+            raise UserError(f"--replay: {recordings} does not exist; name a folder with a recording of each rank")
+        recordings_in(recordings)
         words = ["replay", str(recordings), *words]
     return check(_limited(from_words(args, words), args))
 

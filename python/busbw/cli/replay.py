@@ -42,15 +42,13 @@ class Library:
 
 def run(args: Args) -> int:
     """Plan, start the ranks, compare; 1 where a result was wrong."""
-    from busbw.watch.recording import Recording, find
+    from busbw.watch.given import recordings_in
+    from busbw.watch.recording import Recording
     from busbw.watch.replay import plan
     from busbw.watch.replay_gpu import transfers
     from busbw.watch.replay_times import times_of
 
-    folder = Path(args.folder)
-    paths = find(folder)
-    if not paths:
-        raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
+    paths = recordings_in(Path(args.folder))
     library = _library(args.library)
     with ExitStack() as stack:
         recordings = [stack.enter_context(Recording(path)) for path in paths]

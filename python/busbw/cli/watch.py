@@ -62,11 +62,9 @@ def run(args: Args) -> int:
 
 
 def _read(args: Args, folder: Path) -> int:
-    from busbw.watch.recording import find
+    from busbw.watch.given import recordings_in
 
-    paths = find(folder)
-    if not paths:
-        raise UserError(f"{folder} holds no recording; `busbw watch --output {folder} -- PROGRAM` makes them")
+    paths = recordings_in(folder)
     print(_summary(paths, args.late))
     _pictures(args, paths)
     return 0
@@ -105,18 +103,17 @@ def _trace(paths: Iterable[Path], file: Path) -> None:
 def _summary(paths: Iterable[Path], late_s: float) -> str:
     """What was called, and who waited for whom."""
     from busbw.watch.gpu_times import sums_of
-    from busbw.watch.live import Follower
+    from busbw.watch.meetings import who_came_late
     from busbw.watch.recording import Recording
     from busbw.watch.summary import summarise, who_waits
 
     paths = list(paths)
     text = summarise(paths).text()
-    follower = Follower(late_s, newest=None)
     with ExitStack() as stack:
         recordings = [stack.enter_context(Recording(path)) for path in paths]
-        follower.read_all(recordings)
+        late = who_waits(*who_came_late(recordings, late_s))
         gpu = sums_of(recordings).text()
-    return "\n".join(filter(None, [text, who_waits(follower.stragglers, follower.lates), gpu]))
+    return "\n".join(filter(None, [text, late, gpu]))
 
 
 def _follow(args: Args, folder: Path) -> int:

@@ -77,8 +77,10 @@ def bare(text: str, source: str) -> str:
 
 def _flights(raw: Any, source: str) -> Iterator[Flight]:
     if isinstance(raw, list):
-        for each in raw[:10_000]:
-            yield from _flights(each, source)
+        # In one list without names they stand in their order.
+        named = any(isinstance(each, dict) and {"rank", "global_rank"} & each.keys() for each in raw) or len(raw) < 2
+        for at, each in enumerate(raw[:10_000]):
+            yield from _flights(each if named or not isinstance(each, dict) else {"rank": at, **each}, source)
     elif isinstance(raw, dict) and isinstance(raw.get("entries"), list):
         calls = tuple(call for each in raw["entries"][:MAX_ENTRIES] if (call := _call(each)) is not None)
         yield Flight(source, _rank(raw, source), calls)
@@ -105,9 +107,13 @@ def _call(raw: Any) -> Call | None:
     group = raw.get("process_group", raw.get("pg_name", raw.get("pg_id", 0)))
     if isinstance(group, list) and len(group) == 2:  # its name and what it is for
         group = f"{group[0]} ({group[1]})" if group[1] else group[0]
+    name, state = str(raw.get("profiling_name", "?")), str(raw.get("state", "?"))[:20]
+    # Gloo has no events of a GPU that would end it: what has come to its end is taken off the list, and no more.
+    if raw.get("retired") is True and name.startswith("gloo:"):
+        state = "completed"
     return Call(
-        _public(shortened(str(group), 80)), number, _public(shortened(str(raw.get("profiling_name", "?")), 80)),
-        str(raw.get("state", "?"))[:20], str(raw.get("input_sizes", ""))[:120],
+        _public(shortened(str(group), 80)), number, _public(shortened(name, 80)), state,
+        str(raw.get("input_sizes", ""))[:120],
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from busbw.base.effort import EFFORT, MIB, PER_MIB, per_mib
 from busbw.base.errors import UserError
 from busbw.base.pool import mapped
 from busbw.doctor.bundle import is_bundle, read_bundle
+from busbw.doctor.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
@@ -187,6 +188,11 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
     if looks_like(text[: 1 << 16]):
         return replace(snapshot, logs=(*snapshot.logs, _text(name, MAX_FLIGHT_BYTES))), ()
+    if is_execution_trace(text):
+        raise UserError(
+            f"{name} is an execution trace of PyTorch, which has calls and no errors; "
+            f"`busbw import {name} --recordings FOLDER` makes a recording of it"
+        )
     if text.lstrip().startswith("{") and not is_json_log(start.lstrip()) and _may_be_record(text):
         EFFORT.spend(files.bytes_on_disk(name) * PER_MIB_OF_RECORDS / MIB)
         return snapshot, tuple(read_records(Path(name)))

@@ -54,6 +54,6 @@ def load(
     if left_out:
         tell(f"{path}: {left_out} of the sweeps that were read are left out, as they cost too much: {HINT}")
     if not records:
-        first = f": {report.problems[0]}" if report.problems else f": it seems to be {report.seems}"
-        raise UserError(f"{path} holds no results that busbw can read{first}")
+        said = [*report.problems[:1], *[f"it seems to be {each}" for each in [report.seems] if each]]
+        raise UserError(f"{path} holds no results that busbw can read: {'; '.join(said)}")
     return records

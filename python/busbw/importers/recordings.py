@@ -56,6 +56,7 @@ class Jobs:
             self._content.append(f"{who} {header.host} {header.pid} {header.process_start} {header.calls}")
             self._leave_out("calls that the ring no longer holds", recording.overwritten())
             self._leave_out("calls that were lost for want of room", header.lost)
+            self._leave_out("calls whose place a call kept that had not ended", header.overtaken)
             for _, (_, _, what, _, how) in recording.raw_calls():
                 row = rows.get(what >> 48)
                 self._call(shape_of(what, how), how, row.ranks if row else 0, who, synchronous=header.synchronous)

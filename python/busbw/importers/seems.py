@@ -243,6 +243,10 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "a table whose sizes or units are not named: name its columns as in `size (B)`, `time (us)` and "
         "`busbw (GB/s)`, and the collective in its heading",
     ),
+    (
+        r'"collective_seq_id" *:|"profiling_name" *:',
+        "a dump of PyTorch's flight recorder: `busbw doctor` reads it, beside those of the other ranks",
+    ),
     (r"\A\s*(?!\[\d+\] *[^\s,\]])[\[{](?=\s*[\[{\"\d\]}tfn-])", "JSON of no tool that busbw knows"),
     (r"(?i)\A\s*<(?:!doctype html|html)\b", "an HTML page without tables or output of benchmarks"),
     (r"\A\s*<\?xml|\A\s*<\w", "XML of no tool that busbw knows"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 
 from busbw.watch.grown import two_names
@@ -57,16 +58,15 @@ class Meeting:
     """How far the clocks may be apart; 0 on one host, None where nothing bounds it."""
     is_synchronous: bool
 
-    @property
+    @cached_property
     def last(self) -> Arrival:
         """The rank for which the others waited."""
         return max(self.arrivals, key=lambda arrival: arrival.begun_ns)
 
-    @property
+    @cached_property
     def waited_ns(self) -> int:
         """How long all ranks together waited for the last one."""
-        last = self.last.begun_ns
-        return sum(last - arrival.begun_ns for arrival in self.arrivals)
+        return self.last.begun_ns * len(self.arrivals) - sum([arrival.begun_ns for arrival in self.arrivals])
 
     @property
     def transfer_ns(self) -> int | None:

@@ -15,9 +15,11 @@ from busbw.watch.hardware import Hardware
 from busbw.watch.late import LATE_S, Late
 from busbw.watch.live import Follower, Watcher
 from busbw.watch.members import Verdict
-from busbw.watch.processes import is_here, monotonic_ns, waited_ns
+from busbw.watch.notes import Notes
+from busbw.watch.processes import is_here, monotonic_ns, snapshot, waited_ns
 from busbw.watch.recording import Recording
 from busbw.watch.screen import Screen
+from busbw.watch.share import merged
 from busbw.watch.stacks import signal_all, stacks
 
 TABLE_S = 1.0
@@ -27,6 +29,7 @@ _STILL_NS = 1_000_000_000
 _SHORTEST_NS = 100_000_000
 _WAITS = 0.02
 """The part of its time that a process may wait for a processor without being said to."""
+_NOTES_NS = 500_000_000
 _STACKS_S = 10.0
 """So long after a verdict another host's stacks are looked for."""
 
@@ -57,6 +60,8 @@ class Watching:
     def __init__(self, wishes: Wishes, watcher: Watcher, hardware: Hardware | None = None) -> None:
         self.watcher = watcher
         self._hardware = hardware or Hardware()
+        self._notes = Notes(watcher.hang_after_s)
+        self._next_notes_ns = 0
         self._follower = Follower(wishes.late_s)
         self._screen = Screen(sys.stderr) if wishes.live else None
         self._next_table = 0.0
@@ -99,6 +104,10 @@ class Watching:
         if verdict:
             self._say(spoken(verdict, self.watcher.threshold_s()))
             self._ask(verdict)
+        elif now >= self._next_notes_ns:
+            self._next_notes_ns = now + _NOTES_NS
+            for note in self._new_notes(now):
+                self._say(note)
         self._hear()
         recordings = list(self.watcher.recordings.values())
         self._take_stock(recordings, now)
@@ -113,6 +122,16 @@ class Watching:
                 self._screen.draw(self._follower.table(recordings, now, self._screen.width, self._screen.height))
             self._write_metrics(recordings)
         return verdict
+
+    def _new_notes(self, now_ns: int) -> list[str]:
+        """Of waits that are long and of which no verdict was given, nor is about to be."""
+        watcher = self.watcher
+        # A verdict comes as soon, where the user has said how long is too long and nothing moves at all.
+        is_due = watcher.hang_after_s is not None and watcher.quiet_ns(now_ns) >= _STILL_NS
+        if watcher.said or is_due:
+            return []
+        ours = snapshot(watcher.recordings.values())
+        return self._notes.look(merged(ours, watcher.share.processes(now_ns)) if watcher.share else ours, now_ns)
 
     def _take_stock(self, recordings: list[Recording], now_ns: int) -> None:
         """How long each process has waited for a processor so far: once a second, and of a new one at once."""

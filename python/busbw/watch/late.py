@@ -300,16 +300,20 @@ class Stragglers:
         return self._places.setdefault(place, ({}, Noise(self._late_ns), Steady()))
 
     def _count(self, meeting: Meeting, middle: int) -> None:
-        last = meeting.last
+        last, last_ns, ranks = meeting.last, meeting.last.begun_ns, len(meeting.arrivals)
         self.wait_ns += meeting.waited_ns
-        self.transfer_ns += (meeting.transfer_ns or 0) * len(meeting.arrivals)
+        self.transfer_ns += (meeting.transfer_ns or 0) * ranks
         for arrival in meeting.arrivals:
-            rank = self.ranks.setdefault((meeting.communicator, arrival.rank), Rank())
-            rank.who, rank.of = arrival.who, len(meeting.arrivals)
+            key = (meeting.communicator, arrival.rank)
+            rank = self.ranks.get(key)
+            if rank is None:
+                rank = self.ranks[key] = Rank()
+            rank.who, rank.of = arrival.who, ranks
             rank.calls += 1
-            rank.waited_ns += last.begun_ns - arrival.begun_ns
+            rank.waited_ns += last_ns - arrival.begun_ns
             rank.late_ns.append(arrival.begun_ns - middle)
-            self.own_ns += max(0, arrival.own_ns or 0)
+            if arrival.own_ns is not None and arrival.own_ns > 0:
+                self.own_ns += arrival.own_ns
         worst = self.ranks[meeting.communicator, last.rank]
         worst.last += 1
         worst.caused_ns += meeting.waited_ns

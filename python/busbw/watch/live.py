@@ -172,8 +172,10 @@ class Watcher:
         seen = progress([each for each in processes if each.key not in lone])
         moved = seen != self._seen or self._gpus_moved(processes)
         if moved:
-            if self._seen and not self._told:
-                self._longest_ns = max(self._longest_ns, now_ns - self._since_ns)
+            if self._seen:
+                # One that was told and went on was no hang: twice as long is long by then.
+                gaps_ns = (now_ns - self._since_ns) * (2 if self._told else _GAPS)
+                self._longest_ns = max(self._longest_ns, gaps_ns // _GAPS)
             self._seen, self._since_ns, self._told = seen, last_move_ns(processes, lone) if lone else now_ns, False
             self._history, self._is_history_told, self.said = None, False, ""
             self._rest.begin(processes, now_ns)
@@ -200,9 +202,8 @@ class Watcher:
         verdict = goes_on_alone(everyone, lone, now_ns) or judge(
             everyone, now_ns, self._where, is_long=is_long, is_longest=quiet_ns >= alone_s * 1e9
         )
-        verdict = self._with_kills(verdict)
         self._told = verdict is not None
-        return self._given(verdict)
+        return self._given(self._with_kills(verdict))
 
     def _for_lone(self, processes: list[Process], now_ns: int, least_ns: int) -> list[Process]:
         """Ranks of other hosts are looked for only where one of this host has waited for long."""

@@ -46,7 +46,8 @@ class Sums:
         calls: dict[tuple[str, int, int], tuple[int, int]] = {}
         for head in (recording.header() for recording in recordings):
             before = calls.get((head.host, head.pid, head.launched_rank), (0, 0))
-            calls[head.host, head.pid, head.launched_rank] = before[0] + head.calls, before[1] + head.lost
+            lost = before[1] + head.lost + head.overtaken
+            calls[head.host, head.pid, head.launched_rank] = before[0] + head.calls, lost
         ranks = [({"process": rank.who, "communicator": f"{key[0]:016x}", "rank": str(key[1])}, rank)
                  for key, rank in list(stragglers.ranks.items())[:MAX_CLASSES]]  # fmt: skip
         processes = [
@@ -55,7 +56,7 @@ class Sums:
         return [
             Family("busbw_calls_total", "counter", "Calls that have begun, of each process.",
                    [(labels, row[0]) for labels, row in processes]),
-            Family("busbw_calls_lost_total", "counter", "Calls that had no room in the recording.",
+            Family("busbw_calls_lost_total", "counter", "Calls that had no room or place in the recording.",
                    [(labels, row[1]) for labels, row in processes]),
             Family("busbw_calls_not_looked_at_total", "counter", "Calls that were too many for the watcher.",
                    [({}, skipped)]),

@@ -114,7 +114,9 @@ class Noise:
 
     def add(self, rank: int, class_: int | None, late_ns: int) -> None:
         """One call of a rank that is no known straggler; None where it was not late."""
-        of = self.ranks.setdefault(rank, _Of(spread_ns=self.limit_ns))
+        of = self.ranks.get(rank)
+        if of is None:
+            of = self.ranks[rank] = _Of(spread_ns=self.limit_ns)
         of.calls += 1
         self.calls += 1
         of.spread_ns *= 1 + _STEP * (_SHARE if abs(late_ns) > of.spread_ns else _SHARE - 1)

@@ -22,6 +22,8 @@ COMMUNICATOR = struct.Struct("<2Q4I2i2Q2I8Q")
 CALL = struct.Struct("<2I3Q")
 TIME = struct.Struct("<3Q2I")
 GPU_HEADER = struct.Struct("<5Q2I")
+OVERTAKEN = struct.Struct("<Q")
+OVERTAKEN_AT = 360
 _GPU_HEADER_AT = 232
 KINDS = (
     "none", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter",
@@ -145,6 +147,8 @@ class Header:
     """Calls return when they are done, as over busbw's CPU library."""
     seen_here: bool = False
     """It runs, or ran, in a container of this machine; `pid` is its number here."""
+    overtaken: int = 0
+    """Calls that were not kept: the call a whole ring before them had not ended. 0 in recordings of older recorders."""
 
 
 class Recording:
@@ -181,7 +185,7 @@ class Recording:
 
         Of a file that was cut off since it was opened, as a log that is rotated, what it was before.
         """
-        raw = self._read(0, HEADER.size)
+        raw = self._read(0, OVERTAKEN_AT + OVERTAKEN.size)
         if len(raw) < HEADER.size or raw[:8] != MAGIC:
             if self._last:
                 return self._last
@@ -190,7 +194,7 @@ class Recording:
             _, version, header_bytes, row_bytes, rows, call_bytes, tick, capacity, rows_at, calls_at, length, pid, uid,
             start, boot, namespace, realtime, monotonic, nccl, rank, host, calls, lost, used,
             rows_lost, _, ended, synchronous,
-        ) = HEADER.unpack(raw)  # fmt: skip
+        ) = HEADER.unpack_from(raw)  # fmt: skip
         if version != 1:
             raise UserError(f"{self.path} is a recording of version {version}; this busbw reads version 1")
         sizes = (header_bytes, row_bytes, call_bytes, tick) == (4096, COMMUNICATOR.size, CALL.size, 64)
@@ -206,6 +210,7 @@ class Recording:
         self._last = Header(
             capacity, rows, rows_at, calls_at, self._pid_here or pid, uid, start, boot, namespace, realtime, monotonic,
             nccl, rank, name, calls, lost, used, rows_lost, bool(ended), bool(synchronous), self._pid_here is not None,
+            OVERTAKEN.unpack_from(raw, OVERTAKEN_AT)[0] if len(raw) >= OVERTAKEN_AT + OVERTAKEN.size else 0,
         )  # fmt: skip
         return self._last
 
@@ -232,17 +237,23 @@ class Recording:
 
     def raw_calls(self, first: int = 1) -> Iterator[tuple[int, tuple[int, ...]]]:
         """The same as numbers, for those who count many."""
+        for begin, oldest, raw in self.blocks_of_calls(first):
+            for at, fields in enumerate(CALL.iter_unpack(raw), begin):
+                if fields[0] == at & 0xFFFFFFFF and at >= oldest:
+                    yield at, fields
+
+    def blocks_of_calls(self, first: int, most: int = _MAX_CALLS) -> Iterator[tuple[int, int, bytes]]:
+        """Places of calls as they lie there: number of the first, number of the oldest that may be taken, and bytes."""
         header = self.header()
         number = max(first, header.calls - header.call_capacity + 1, 1)
-        while number <= header.calls:
+        last = min(header.calls, number + most - 1)
+        while number <= last:
             place = (number - 1) % header.call_capacity
-            amount = min(_CHUNK, header.call_capacity - place, header.calls - number + 1)
+            amount = min(_CHUNK, header.call_capacity - place, last - number + 1)
             raw = self._read(header.calls_at + place * CALL.size, amount * CALL.size)
             # What the writer has come round to since is not what was asked for.
             oldest = self.header().calls - header.call_capacity + 1
-            for at, fields in enumerate(CALL.iter_unpack(raw[: len(raw) // CALL.size * CALL.size]), number):
-                if fields[0] == at & 0xFFFFFFFF and at >= oldest:
-                    yield at, fields
+            yield number, oldest, raw[: len(raw) // CALL.size * CALL.size]
             number += amount
 
     def gpu(self) -> GpuHeader:
@@ -297,6 +308,9 @@ class Recording:
             return None
         raw = self._read(header.calls_at + (number - 1) % header.call_capacity * CALL.size, CALL.size)
         if len(raw) < CALL.size or (fields := CALL.unpack(raw))[0] != number & 0xFFFFFFFF:
+            return None
+        # The writer may have come round to it while it was read.
+        if number <= self.overwritten():
             return None
         return _call(number, fields)
 

@@ -38,6 +38,8 @@ class Summary:
     calls: int = 0
     read: int = 0
     lost: int = 0
+    overtaken: int = 0
+    """Calls whose place was another call's, which had not ended."""
     nameless: int = 0
     """Communicators that found no place in the table: their calls are counted, but not by communicator."""
     overwritten: int = 0
@@ -82,12 +84,7 @@ class Summary:
         if len(counts) > 1 and counts[0] != counts[-1]:
             few, many = min(self.ranks, key=self.ranks.__getitem__), max(self.ranks, key=self.ranks.__getitem__)
             lines.append(f"fewest calls: {self.ranks[few]:,} of {few[0]}; most: {self.ranks[many]:,} of {many[0]}")
-        if self.overwritten:
-            lines.append(f"{self.overwritten:,} older calls were overwritten, as the ring had come round")
-        if self.lost:
-            lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
-        if (missing := self.calls - self.read - self.overwritten - self.lost) > 0:
-            lines.append(f"{missing:,} calls are not there: files were cut off, or copied without their end")
+        lines += self._not_read()
         if self.nameless:
             lines.append(
                 f"{self.nameless:,} communicators found no place in the table: ranks were not compared in them"
@@ -104,6 +101,22 @@ class Summary:
         if self.missed_times:
             lines.append(f"{self.missed_times:,} calls of the sample have no time on the GPU")
         return "\n".join(lines)
+
+    def _not_read(self) -> list[str]:
+        """Calls that were made, and why they are not in the table."""
+        lines = []
+        if self.overwritten:
+            lines.append(f"{self.overwritten:,} older calls were overwritten, as the ring had come round")
+        if self.lost:
+            lines.append(f"{self.lost:,} calls were lost, as there was no room for the file")
+        if self.overtaken:
+            lines.append(
+                f"{self.overtaken:,} call{_s(self.overtaken)} had no place: the call there, a whole ring before, had "
+                "not ended. A ring of more calls keeps them"
+            )
+        if (missing := self.calls - self.read - self.overwritten - self.lost - self.overtaken) > 0:
+            lines.append(f"{missing:,} calls are not there: files were cut off, or copied without their end")
+        return lines
 
 
 def _s(number: int) -> str:
@@ -125,6 +138,7 @@ def _add(summary: Summary, recording: Recording) -> None:
     who = f"rank {header.launched_rank}" if header.launched_rank >= 0 else f"process {header.pid}"
     summary.calls += header.calls
     summary.lost += header.lost
+    summary.overtaken += header.overtaken
     summary.nameless += header.communicators_lost
     summary.overwritten += recording.overwritten()
     summary.communicators += len(ranks)

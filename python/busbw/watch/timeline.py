@@ -1,4 +1,4 @@
-"""Recordings as a page with a timeline: one file that a browser draws without a network, up to a million calls."""
+"""Recordings as a page with a timeline: one file that a browser draws without a network, up to two million calls."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import base64
 import html
 import json
 import zlib
-from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UserError
 from busbw.base.files import whole
 from busbw.base.page import document
-from busbw.watch.arrivals import Arrivals, Meeting, who_of
-from busbw.watch.recording import Header, Recording
+from busbw.watch.arrivals import who_of
+from busbw.watch.columns import CAPTURED, LAUNCHED, Columns, quotas, read, waits, waits_of_hosts
+from busbw.watch.recording import Recording, shape_of
 
 MAX_CALLS = 2_000_000
 MAX_LANES = 4096
@@ -48,14 +48,12 @@ aria-label="a lane for each communicator of each process, a bar for each call"><
 class _Lane:
     who: str
     place: int
-    begin: list[int] = field(default_factory=list)
+    begin: Any
     """In ns on the timeline, as are the lengths."""
-    length: list[int] = field(default_factory=list)
-    wait: list[int] = field(default_factory=list)
-    number: list[int] = field(default_factory=list)
-    shape: list[int] = field(default_factory=list)
-    at: dict[int, int] = field(default_factory=dict)
-    """Places of calls by their number."""
+    length: Any
+    wait: Any
+    number: Any
+    shape: Any
 
 
 class _Timeline:
@@ -65,42 +63,62 @@ class _Timeline:
         for head in heads:
             self._shift.setdefault(head.boot_id, head.realtime_ns - head.monotonic_ns)
         self.start = min((head.monotonic_ns + self._shift[head.boot_id] for head in heads), default=0)
-        self._heads = {who_of(head): head for head in heads}
         self.lanes: dict[tuple[str, int], _Lane] = {}
         self.shapes: dict[str, int] = {}
         self.kinds: dict[str, int] = {}
         self.kind_of: list[str] = []
         self.calls = self.left_out = 0
 
-    def on_line(self, head: Header, monotonic_ns: int) -> int:
-        """A moment by a host's clock as ns of the timeline."""
-        return monotonic_ns + self._shift[head.boot_id] - self.start
-
     def read(self, recordings: Sequence[Recording]) -> None:
         """Every call and wait, up to the bounds."""
-        arrivals = Arrivals()
-        while found := list(arrivals.look(recordings)):
-            for each in found:
-                if isinstance(each, Meeting):
-                    self._meet(each)
-                    continue
-                head, call = self._heads[each.who], each.call
-                key = (each.who, call.communicator)
-                lane = self.lanes.get(key)
-                if self.calls >= MAX_CALLS or (lane is None and len(self.lanes) >= MAX_LANES):
-                    self.left_out += 1
-                    continue
-                if lane is None:
-                    lane = self.lanes[key] = _Lane(each.who, call.communicator)
-                # A captured call runs when its graph is launched.
-                text = f"{call.shape}{', captured' if call.captured else ', by a graph' if call.launched else ''}"
-                lane.at[call.sequence] = len(lane.begin)
-                lane.begin.append(self.on_line(head, head.monotonic_ns + call.begun_ns))
-                lane.length.append(call.host_ns or 0)
-                lane.wait.append(0)
-                lane.number.append(call.sequence)
-                lane.shape.append(self._shape(call.shape.kind, text))
-                self.calls += 1
+        held = [min(head.calls, head.call_capacity) for head in (each.header() for each in recordings)]
+        every = [read(each, most) for each, most in zip(recordings, quotas(held, MAX_CALLS), strict=True)]
+        waited = waits(recordings, every)
+        if len(self._shift) > 1 and all(each.head.synchronous for each in every):
+            waits_of_hosts(recordings, every, waited)
+        for one, wait in zip(every, waited, strict=True):
+            self.left_out += one.held - len(one.place)
+            self._add(one, wait)
+
+    def _add(self, one: Columns, wait: Any) -> None:
+        """The lanes of one recording."""
+        import numpy as np
+
+        places, firsts = np.unique(one.place, return_index=True)
+        shapes = self._shapes(one)
+        for place in places[np.argsort(firsts)].tolist():
+            mine = np.flatnonzero(one.place == place)
+            key = (who_of(one.head), place)
+            before = self.lanes.get(key)
+            if before is None and len(self.lanes) >= MAX_LANES:
+                self.left_out += len(mine)
+                continue
+            length = one.host_ns[mine]
+            columns: tuple[Any, ...] = (
+                one.begun_ns[mine] + (self._shift[one.head.boot_id] - self.start), length,
+                np.where(wait[mine] > _LEAST_NS, np.minimum(wait[mine], length), 0), one.sequence[mine], shapes[mine],
+            )  # fmt: skip
+            if before:
+                olds = (before.begin, before.length, before.wait, before.number, before.shape)
+                columns = tuple(np.concatenate(each) for each in zip(olds, columns, strict=True))
+            self.lanes[key] = _Lane(*key, *columns)
+            self.calls += len(mine)
+
+    def _shapes(self, one: Columns) -> Any:
+        """The number of each call's shape."""
+        import numpy as np
+
+        _, of_count = np.unique(one.count, return_inverse=True)
+        hows, of_how = np.unique(one.shape, return_inverse=True)
+        every, first, of_call = np.unique(of_count * max(len(hows), 1) + of_how, return_index=True, return_inverse=True)
+        numbers = np.zeros(len(every), np.int64)
+        for at in np.argsort(first).tolist():
+            count, how = int(one.count[first[at]]), int(one.shape[first[at]])
+            shape = shape_of(count, how)
+            # A captured call runs when its graph is launched.
+            more = ", captured" if how & CAPTURED else ", by a graph" if how & LAUNCHED else ""
+            numbers[at] = self._shape(shape.kind, f"{shape}{more}")
+        return numbers[of_call]
 
     def _shape(self, kind: str, text: str) -> int:
         known = self.shapes.get(text)
@@ -114,17 +132,6 @@ class _Timeline:
             self.kinds.setdefault(kind, len(self.kinds))
         return known
 
-    def _meet(self, meeting: Meeting) -> None:
-        if not meeting.is_synchronous or meeting.error_ns is None:
-            return
-        last = meeting.last
-        for arrival in meeting.arrivals:
-            wait = last.begun_ns - arrival.begun_ns
-            lane = self.lanes.get((arrival.who, arrival.place))
-            place = lane.at.get(meeting.sequence & _U32) if lane else None
-            if lane and place is not None and wait > max(_LEAST_NS, meeting.error_ns):
-                lane.wait[place] = min(wait, lane.length[place])
-
 
 def write_timeline(recordings: Sequence[Recording], path: Path) -> tuple[int, int]:
     """Write the page; how many calls are in it, and how many were left out beyond the bounds."""
@@ -134,7 +141,7 @@ def write_timeline(recordings: Sequence[Recording], path: Path) -> tuple[int, in
     for lane in line.lanes.values():
         name = f"{lane.who.split(' (')[0]}, communicator {lane.place}"
         lanes.append({**_packed(lane, content), "name": name, "who": lane.who})
-        span_ns = max(span_ns, *(begin + length for begin, length in zip(lane.begin, lane.length, strict=True)))
+        span_ns = max(span_ns, int((lane.begin + lane.length).max()))
     about = {
         "lanes": lanes,
         "span_us": span_ns / 1000,
@@ -162,33 +169,36 @@ def write_timeline(recordings: Sequence[Recording], path: Path) -> tuple[int, in
 
 def _packed(lane: _Lane, content: bytearray) -> dict[str, Any]:
     """Columns of a lane, appended to `content`: distances of the begins, lengths, waits, numbers and shapes."""
-    order = sorted(range(len(lane.begin)), key=lane.begin.__getitem__)
-    begins = [lane.begin[at] for at in order]
-    steps = [after - before for before, after in zip([begins[0], *begins], begins, strict=False)]
+    import numpy as np
+
+    order = np.argsort(lane.begin, kind="stable")
+    begins = lane.begin[order]
+    steps = np.diff(begins, prepend=begins[:1])
     at = len(content)
     # What does not fit into 32 bits of ns stands beside them.
-    jumps = [[place, (step - _U32) / 1000] for place, step in enumerate(steps) if step > _U32]
+    jumps = [[place, (int(steps[place]) - _U32) / 1000] for place in np.flatnonzero(steps > _U32).tolist()]
     columns = (
-        array("I", [min(step, _U32) for step in steps]), array("f", [lane.length[each] / 1000 for each in order]),
-        array("f", [lane.wait[each] / 1000 for each in order]), array("I", [lane.number[each] for each in order]),
-        array("H", [lane.shape[each] for each in order]),
+        np.minimum(steps, _U32).astype("<u4"), (lane.length[order] / 1000).astype("<f4"),
+        (lane.wait[order] / 1000).astype("<f4"), lane.number[order].astype("<u4"), lane.shape[order].astype("<u2"),
     )  # fmt: skip
     for column in columns:
         content += column.tobytes()
-    return {"at": at, "calls": len(order), "first_us": begins[0] / 1000, "jumps": jumps}
+    return {"at": at, "calls": len(order), "first_us": int(begins[0]) / 1000, "jumps": jumps}
 
 
 def _rows(line: _Timeline) -> str:
-    sums: dict[str, list[float]] = {}
+    import numpy as np
+
+    sums = np.zeros((3, len(line.kind_of)))
     for lane in line.lanes.values():
-        for shape, length, wait in zip(lane.shape, lane.length, lane.wait, strict=True):
-            row = sums.setdefault(line.kind_of[shape], [0, 0, 0])
-            row[0] += 1
-            row[1] += length / 1e9
-            row[2] += wait / 1e9
+        for row, weights in enumerate((None, lane.length, lane.wait)):
+            sums[row] += np.bincount(lane.shape, weights, minlength=len(line.kind_of))
+    of_kind: dict[str, Any] = {}
+    for kind, row in zip(line.kind_of, sums.T, strict=True):
+        of_kind[kind] = of_kind.get(kind, 0) + row
     return "".join(
-        f"<tr><td>{html.escape(kind)}<td>{row[0]:,.0f}<td>{row[1]:.3g} s<td>{row[2]:.3g} s</tr>"
-        for kind, row in sorted(sums.items())
+        f"<tr><td>{html.escape(kind)}<td>{calls:,.0f}<td>{length / 1e9:.3g} s<td>{wait / 1e9:.3g} s</tr>"
+        for kind, (calls, length, wait) in sorted(of_kind.items())
     )
 
 

@@ -17,7 +17,8 @@ from busbw.base.files import whole
 from busbw.watch.arrivals import Arrivals, Meeting, Seen, who_of
 from busbw.watch.recording import Header, Recording
 
-MAX_EVENTS = 2_000_000
+MAX_EVENTS = 1_000_000
+"""Of 200 bytes and more: chrome://tracing takes a file as one string, which may have 512 MiB at most."""
 _LEAST_NS = 1000
 """Shorter waits are left out."""
 

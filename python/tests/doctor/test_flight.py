@@ -68,3 +68,32 @@ def test_dumps_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["doctor", *names]) == 1
     assert "rank 1 lags" in " ".join(capsys.readouterr().out.split())
     assert main(["doctor", names[0]]) == 3
+
+
+def gloo(rank: int, *, last_is_over: bool, named: bool = True) -> dict[str, object]:
+    """As PyTorch 2.13 writes it: over Gloo a collective stays scheduled, and goes off the list when it has ended."""
+    entries = [
+        {"collective_seq_id": number, "profiling_name": "gloo:all_reduce", "state": "scheduled", "is_p2p": False,
+         "input_sizes": [[16]], "process_group": ["0", "default_pg"], "retired": number < 4 or last_is_over,
+         "time_discovered_started_ns": 0, "time_discovered_completed_ns": 0}
+        for number in range(1, 5)
+    ]  # fmt: skip
+    return {"entries": entries, **({"rank": rank} if named else {})}
+
+
+def test_over_gloo_what_was_taken_off_the_list_has_ended() -> None:
+    def of(over: tuple[bool, bool]) -> list[str]:
+        dumps = [gloo(rank, last_is_over=each) for rank, each in enumerate(over)]
+        return [each.title for each in standstills(read_flights(json.dumps(dumps), "dump.json"))]
+
+    assert of((True, True)) == []
+    [title] = of((False, False))
+    assert title.startswith("all ranks of process group 0 (default_pg) are in collective 4 (gloo:all_reduce)")
+    [title] = of((True, False))
+    assert title.startswith("rank 1 lags")
+
+
+def test_dumps_in_a_list_without_names_stand_in_the_order_of_their_ranks() -> None:
+    dumps = json.dumps([gloo(rank, last_is_over=True, named=False) for rank in range(3)])
+    assert [each.rank for each in read_flights(dumps, "dump.json")] == [0, 1, 2]
+    assert [each.rank for each in read_flights(json.dumps([gloo(7, last_is_over=True)]), "dump.json")] == [7]

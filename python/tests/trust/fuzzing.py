@@ -78,6 +78,7 @@ from busbw.machine.topology.load import from_bytes
 from busbw.records import parse_records
 from busbw.runs.index import Index
 from busbw.runs.store import read_labels
+from busbw.watch.meetings import meetings
 from busbw.watch.processes import snapshot
 from busbw.watch.pulses import Pulse
 from busbw.watch.recording import Recording
@@ -220,7 +221,7 @@ def _read_recording(path: Path) -> object:
 
 def _read_recording_and_step(path: Path) -> object:
     with Recording(path) as recording:
-        return _read_recording(path), step_of([recording])
+        return _read_recording(path), step_of([recording]), list(meetings([recording]))
 
 
 def _read_trace(data: bytes, folder: Path) -> object:
@@ -299,7 +300,7 @@ ENTRIES = {
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
-    "recordings": Entry(("watch.recording", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
+    "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),

@@ -16,8 +16,10 @@ import pytest
 from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
+from busbw.watch.meetings import meetings
 from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, GpuHeader, Recording, find
 from busbw.watch.summary import summarise
+from busbw.watch.timeline import write_timeline
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -57,6 +59,38 @@ def test_every_call_is_there_once_and_whole(tmp_path: Path) -> None:
         assert recording.overwritten() == 0 == recording.header().lost
         assert [row.entered for row in recording.communicators()] == [20000] * 3
         assert [row.returned for row in recording.communicators()] == [20000] * 3
+
+
+def test_one_call_is_not_taken_while_the_writer_comes_round_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record(tmp_path, 1024, 1000, 1)
+    real = Recording._read
+
+    def read(self: Recording, at: int, amount: int) -> bytes:
+        found = real(self, at, amount)
+        if amount == CALL.size:
+            with path.open("r+b") as file:
+                file.seek(184)
+                file.write(struct.pack("<Q", 1324))
+        return found
+
+    with Recording(path) as recording:
+        assert recording.call(301) is not None
+        monkeypatch.setattr(Recording, "_read", read)
+        assert recording.call(300) is None
+        assert recording.call(301) is not None
+
+
+def test_calls_without_a_place_are_told(tmp_path: Path) -> None:
+    made = write(tmp_path, 0, [Row(0, 1)], [Made(1000 * at) for at in range(4)])
+    assert "no place" not in summarise([made]).text()
+    with made.open("r+b") as file:
+        file.seek(360)
+        file.write(struct.pack("<Q", 2))
+    with Recording(made) as recording:
+        assert recording.header().overtaken == 2
+    assert "2 calls had no place: the call there, a whole ring before, had not ended" in summarise([made]).text()
 
 
 def test_what_the_writer_comes_round_to_while_it_is_read_is_left_out(
@@ -218,6 +252,8 @@ def read_all(folder: Path, content: bytes) -> None:
             recording.communicators()
             for call in recording.calls():
                 str(call.shape)
+            list(meetings([recording]))
+            write_timeline([recording], folder / "page.html")
         summarise([path]).text()
     except UserError as error:
         assert "\n" not in str(error)
