@@ -103,6 +103,7 @@ _WORDS = (
     r"\berror status/mask=[\da-f]{8}/",
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
+    r"\[drm\] (?:Cannot find any crtc|No compatible format found)",
     r"insufficient power on the PCIe slot",
     r"may trigger hung task\b",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
@@ -110,7 +111,11 @@ _WORDS = (
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
     r"ACPI (?:BIOS )?(?:Error|Warning)|\bACPI: .{0,80}\bfailed, trying",
 )
-_ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S")
+_ECHO = re.compile(
+    r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|# (?:sudo )?[a-z][a-z0-9_./-]{1,40} "
+    r"[^|\n]{0,200}(?:\| ?(?:grep|head|tail|awk|sed|less"
+    r"|sort|wc|jq)\b|<<)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S"
+)
 """How a run was configured is no event: command lines, help, echoes of variables."""
 PATTERNS = tuple(re.compile(each, re.IGNORECASE) for each in _WORDS)
 TRIGGERS = tuple(triggers_of(each) for each in _WORDS)
@@ -118,7 +123,10 @@ _IGNORED = re.compile(r"Exception ignored in", re.IGNORECASE)
 _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?::|$)(?! *File )")
 
 
-_CALM = re.compile(r"^(?:\[\w{1,12}\]:? ?){0,2}\[?[IV]\d{4} \d\d:\d\d:\d\d\.\d{3,9} (?!.{0,40}\.go:\d)")
+_CALM = re.compile(
+    r"^(?:\[\w{1,12}\]:? ?){0,2}(?:\[?[IV]\d{4} \d\d:\d\d:\d\d\.\d{3,9} (?!.{0,40}\.go:\d)"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [IV] \S{1,200}\.(?:cc|h|cpp):\d{1,5}\] |\[[IV]\] )"
+)
 """The stamp of a message that its writer, in C++ or Python, calls information. Programs of Go tell faults so."""
 
 
