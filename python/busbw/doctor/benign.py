@@ -8,7 +8,7 @@ from busbw.doctor.triggers import triggers_of
 
 _RETRIES = (
     # What is tried again is not yet a fault; the last try says so itself.
-    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
+    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled)[,;.] retrying"
     r"|retry \d{1,4} (?:of|/)|entering retry loop)"
 )
 _WORDS = (

@@ -60,7 +60,7 @@ _CHECKED = re.compile(
     r"|\b(?:scan|checks?|diag\w*) (?:complete|finished|done)\W{1,3}0 (?:unhealthy|failed|errors?)\b"
     r"|^=+ (?!.*\b[1-9]\d{0,6} (?:failed|errors?)\b)(?:.*, )?\d{1,7} passed\b.* in [\d.]{1,12}s\b"
     r"|^OK(?: \([\w =,]{1,80}\))?$|^\W{0,3}\[ {2}PASSED {2}\] \d{1,7} tests?\b|\btest result: ok\. "
-    r"|\b100% tests passed\b|^ok +\S{1,200}\t[\d.]{1,12}s"
+    r"|\b100% tests passed\b|^ok\s{1,8}\S{1,200}\s{1,8}[\d.]{1,12}s$"
 )
 """What a program of tests or checks prints where all passed: what it provoked was asked for, or came to nothing."""
 _UNCHECKED = re.compile(

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 
-from busbw.doctor import benign
 from busbw.doctor.candidates import Candidate, look_for
 from busbw.doctor.course import Course
 from busbw.doctor.finding import Severity
@@ -47,6 +46,10 @@ _AT_EXIT = re.compile(
 """What parts of a program say that are still at work while the program ends."""
 
 
+_IN_THREAD = re.compile(r"\bException in thread \S")
+"""How Python tells of a thread that failed while the program goes on, or ends."""
+
+
 class Kind(Enum):
     """By what an error is excused: its own words, a logger that told of it, or the end of the program around it."""
 
@@ -77,7 +80,9 @@ class Excused:
         before, line = self._before
         self._open = None
         if before == number - 1 and not speaker(line):
-            if is_handled(line):
+            if _IN_THREAD.search(line):
+                self._open = Kind.AT_EXIT
+            elif is_handled(line):
                 self._open = Kind.HANDLED
             elif _LOGGED.search(line):
                 self._open = Kind.LOGGED
@@ -116,8 +121,3 @@ class Excused:
 def _may_be_dealt_with(signature: Signature) -> bool:
     """Whether a program can do without: broken hardware stays broken, and what is only slow stays so."""
     return signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
-
-
-def introduces(line: str) -> bool:
-    """Whether the line may stand before a traceback that it excuses: no shape of such a line is passed over."""
-    return is_handled(line) or benign.opens_ignored(line)

@@ -78,3 +78,8 @@ UNRESOLVED = re.compile(
     re.IGNORECASE,
 )
 """What says that it was not."""
+DEALT_WORDS = (
+    *("fall", "ignor", "suppress", "swallow", "skip", "continu", "tolerat", "handled", "harmless", "fatal", "expected"),
+    *("decreas", "instead", "disabl", "without it", "optional", "best effort"),
+)
+"""Words by which a program says that it has dealt with an error."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.doctor.finding import Severity
 from busbw.doctor.hit import Hit
+from busbw.doctor.life import THROWN
 from busbw.doctor.scan import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
@@ -19,7 +20,15 @@ _UNTIL_BEGUN = frozenset(
 """What no longer holds when every rank begins to make a communicator: all met at rank 0's store."""
 _AT_THE_END = frozenset(
     {"remote-error", "store-lost", "proxy-failure", "killed-by-launcher", "heartbeat-lost", "mpi-network", "ib-flush"}
-    | {"connection-refused", "socket-failed", "nccl-internal", "gpu-cleanup", "job-cancelled", "gloo-error"}
+    | {
+        "connection-refused",
+        "connection-timeout",
+        "socket-failed",
+        "nccl-internal",
+        "gpu-cleanup",
+        "job-cancelled",
+        "gloo-error",
+    }
 )
 """What those say that are left while a job's processes end one after the other."""
 _RETURNS = frozenset(
@@ -96,7 +105,7 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
     ):
         return not any("xid" in dict(each) for _, hit in found for each in hit.groups)
     if signature.name in _AT_THE_END and all(
-        jobs[source].had_ended(hit.lines[0][0]) or jobs[source].ended_well(hit.last)
+        (jobs[source].had_ended(hit.lines[0][0]) and not _is_thrown(hit)) or jobs[source].ended_well(hit.last)
         for source, hit in found
         if hit.lines
     ):
@@ -123,4 +132,11 @@ def _survived(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> b
 
 def _passed(found: Found, jobs: Mapping[str, _Job]) -> bool:
     """Whether each log went on after it, or says that its job ended as it should."""
-    return all(jobs[source].scan.ended or hit.last < jobs[source].alive for source, hit in found)
+    return all(
+        (jobs[source].scan.ended and not _is_thrown(hit)) or hit.last < jobs[source].alive for source, hit in found
+    )
+
+
+def _is_thrown(hit: Hit) -> bool:
+    """Whether a program ended with it: an exception is more than what is said of connections at an end."""
+    return any(THROWN.search(text) for _, text in hit.lines)

@@ -193,7 +193,7 @@ class Scanning:
             return True
         line = raw[:MAX_LINE]
         if self.last.may_follow(line):
-            self.last.follow(line, number, self._candidates, self.hits)
+            self.last.follow(line, number, lambda each: self.index.of(each.lower()).candidates, self.hits)
         summed_up = self.first.left > 0 or any(each in line for each in SUMMARY)
         if summed_up:
             self.first.look(line)
@@ -248,7 +248,7 @@ class Scanning:
         """Whether the line tells the job's course."""
         told = self.course.look_for_end(line, number, self.alive)
         if self.course.ended == number:
-            self.alive = number
+            self.alive, self.kinds["steps"] = number, self.kinds["steps"] + 1
         if self.course.look_for_start(line, number):
             self.closed, told = None, True
         return self.course.look_for_return(line, number) or told
@@ -351,9 +351,6 @@ class Scanning:
             self.following.told(line, number)
         return kept
 
-    def _candidates(self, line: str) -> tuple[Candidate, ...]:
-        return self.index.of(line.lower()).candidates
-
     def _new_shape(self, line: str, number: int, key: bytes) -> tuple[tuple[Candidate, ...], frozenset[str]]:
         """Which patterns may speak of the line, and which words it holds besides."""
         commands.note(line, number, self.given)
@@ -388,10 +385,10 @@ class Scanning:
         full = len(self.course_shapes) >= MAX_SHAPES
         if closed and len(self.closing_shapes) < MAX_SHAPES:
             self.closing_shapes.add(key)
-        elif not full and not watched.isdisjoint(_OF_COURSE) and self._follow_course(line, number):
-            self.course_shapes.add(key)
-            self.kinds["steps"] += self.course.ended == number
-        elif not full and excuse.introduces(line):
+        elif not full and (
+            (not watched.isdisjoint(_OF_COURSE) and self._follow_course(line, number))
+            or ("dealt" in watched and excuse.is_handled(line))
+        ):
             self.course_shapes.add(key)
         if "start" in watched and life.START.search(line) and len(self.start_shapes) < MAX_SHAPES:
             self.start_shapes.add(key)

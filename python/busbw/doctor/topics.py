@@ -74,7 +74,8 @@ _ENDS = _EMPTY - {"job-cancelled"} | {"rank-ended"}
 
 
 _OF_END = re.compile(
-    r"cancel|shut(?:ting)? ?down|closed|disconnect|destroy|finali[sz]|tear|leak|terminat|unregister|deregister|\bexit",
+    r"cancel|shut(?:ting)? ?down|closed|disconnect|destroy|finali[sz]|tear|leak|terminat|unregister|deregister|\bexit"
+    r"|^\W{0,40}Exception in thread",
     re.IGNORECASE,
 )
 """What is said of parts of a program that end."""

@@ -56,6 +56,8 @@ def names(text: str, folder: Path) -> list[str]:
         TRIED + "uploaded shard\n",
         "test_a ... " + TIMEOUT + "ok\n----\nRan 3 tests in 14.112s\n\nOK (expected failures=1)\n",
         "training finished\nRuntimeError: cannot schedule new futures after interpreter shutdown\n",
+        "run finished\nException in thread Thread-7:\nTraceback (most recent call last):\n"
+        '  File "/lib/threading.py", line 1, in run\nConnectionResetError: [Errno 104] Connection reset by peer\n',
         "| Error | Meaning |\n|---|---|\n| CUDA out of memory | the batch does not fit |\n",
         "efa: rx_drops=0 retrans_timeout_events=0 unresponsive_remote_events=0 port_errors=0\n",
         "Nov 19 06:01:39 n3 kernel: mlx5_core 0000:5e:00.0 ibp94s0: Link down\nNov 19 06:05:00 n3 test: RESULT PASS\n",
@@ -79,6 +81,10 @@ def test_what_a_job_came_through_is_quiet(text: str, tmp_path: Path) -> None:
         (STEPS + FALLS_BACK + TRACEBACK, "python-exception"),
         (FALLS_BACK + TRACEBACK + ENDED_BADLY, "python-exception"),
         (LOGGED + TRACEBACK + STEPS, "python-exception"),
+        (
+            "[rank0]: done\n" + PEER + "torch.distributed.DistBackendError: NCCL error, remote process exited\n",
+            "remote-error",
+        ),
         # Output that was held back is printed after a traceback that nobody logged.
         (TRACEBACK + STEPS + "training finished\n", "python-exception"),
         ("exception in the loop (KeyError: 'temp'), continuing\n", "python-exception"),
