@@ -94,6 +94,8 @@ _WORDS = (
     r"failed to sync (?:configmap|secret) cache: timed out",
     r"aborting with status: OUT_OF_RANGE: End of sequence",
     r"\b100% tests passed\b",
+    # What systemd adds to the line that tells how a service ended.
+    r"\.service: Failed with result 'exit-code'",
     # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.
     r"\bpanic on (?:oops|warn)\b.{0,4}(?:disabled|= ?0)|\b(?:Kernel c|C)ommand line: \S{1,40}=",
     r"\[Hardware Error\]: {2,}(?:error_type: \d{1,2}, single-bit|section_type|Error \d{1,3}, type: corrected)",

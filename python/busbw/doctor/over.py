@@ -32,9 +32,10 @@ _AT_THE_END = frozenset(
 )
 """What those say that are left while a job's processes end one after the other."""
 _RETURNS = frozenset(
-    {"ib-port-down", "ib-async", "nvlink-error", "node-lost", "fabric-degraded", "nic-hang"} | {"bond-no-partner"}
+    {"ib-port-down", "ib-async", "nvlink-error", "node-lost", "fabric-degraded", "nic-hang"}
+    | {"bond-no-partner", "file-system-stall"}
 )
-"""What may come back: a link, a port, a host."""
+"""What may come back: a link, a port, a host, a server of files."""
 
 
 @dataclass(frozen=True)
@@ -74,21 +75,25 @@ class _Job:
 
     def has_it_back(self, line: int) -> bool:
         """Whether what was lost came back after that line, and the job went on."""
-        return line < self.scan.course.back and line < max(self.works_until, self.scan.course.done)
+        return line <= self.scan.course.back and line < max(self.works_until, self.scan.course.done)
 
 
 def survivors(
-    merged: Mapping[str, Found], scans: Sequence[Scan], whole: Collection[str], begun: Mapping[str, int]
+    merged: Mapping[str, Found],
+    scans: Sequence[Scan],
+    whole: Collection[str],
+    begun: Mapping[str, int],
+    light: Collection[str] = (),
 ) -> set[str]:
     """The signatures that tell of what is over.
 
     `whole` are the logs in which no rank's init remained open; `begun` says in which line of a log all ranks had begun
-    an init.
+    an init; `light` are the signatures that tell of no fault.
     """
     jobs = {each.source: _Job(each, each.source in whole, begun.get(each.source, 0)) for each in scans}
     over = {name for name, found in merged.items() if _is_over(SIGNATURES[name], found, jobs)}
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, jobs)}
-    if any(_ends_a_job(SIGNATURES[name]) and name not in soft | over for name in merged):
+    if any(_ends_a_job(SIGNATURES[name]) and name not in soft | over for name in merged if name not in light):
         return set()
     return over | soft | {name for name, found in merged.items() if _survived(SIGNATURES[name], found, jobs)}
 

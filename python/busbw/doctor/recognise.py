@@ -46,7 +46,7 @@ def recognise(
     light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
     causes = {name: found for name, found in merged.items() if name not in light}
     aborted = _aborted(causes, first)
-    survived = survivors(merged, scans, whole, begun)
+    survived = survivors(merged, scans, whole, begun, light)
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}

@@ -134,7 +134,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
     """The first line that speaks of an error, where nothing at all says what it is about."""
     for scan in scans:
         for line, text in scan.strange:
-            if dull.search(text):
+            if dull.search(text) or _is_of_end(scan, line, text):
                 continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.

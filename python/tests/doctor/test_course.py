@@ -36,6 +36,13 @@ ALONE = (
     "[{}] bond0: Warning: No 802.3ad response from the link partner for any adapters in the bond\n"
     "[{}] bond0: (slave eno1np0): link status definitely up, 25000 Mbps full duplex\n"
 )
+DCGM = "Nov 20 10:00:01 n0 systemd[1]: nvidia-dcgm.service: Main process exited, code=exited, status=1/FAILURE\n"
+DCGM_BACK = "Nov 20 10:00:06 n0 systemd[1]: Started nvidia-dcgm.service - NVIDIA DCGM service.\n"
+LUSTRE = (
+    "[811234.000433] Lustre: s-OST0004-osc-ff: Connection to s-OST0004 (at 10.2.0.4@o2ib) was lost; in progress "
+    "operations using this service will wait for recovery to complete\n"
+    "[811261.412233] Lustre: s-OST0004-osc-ff: Connection restored to 10.2.0.4@o2ib (at 10.2.0.4@o2ib)\n"
+)
 
 
 def names(text: str, folder: Path) -> list[str]:
@@ -56,6 +63,8 @@ def names(text: str, folder: Path) -> list[str]:
         TRIED + "uploaded shard\n",
         "test_a ... " + TIMEOUT + "ok\n----\nRan 3 tests in 14.112s\n\nOK (expected failures=1)\n",
         "training finished\nRuntimeError: cannot schedule new futures after interpreter shutdown\n",
+        DCGM + DCGM_BACK,
+        LUSTRE + STEPS,
         "run finished\nException in thread Thread-7:\nTraceback (most recent call last):\n"
         '  File "/lib/threading.py", line 1, in run\nConnectionResetError: [Errno 104] Connection reset by peer\n',
         "| Error | Meaning |\n|---|---|\n| CUDA out of memory | the batch does not fit |\n",
@@ -85,6 +94,10 @@ def test_what_a_job_came_through_is_quiet(text: str, tmp_path: Path) -> None:
             "[rank0]: done\n" + PEER + "torch.distributed.DistBackendError: NCCL error, remote process exited\n",
             "remote-error",
         ),
+        (DCGM, "rank-ended"),
+        (DCGM_BACK + DCGM, "rank-ended"),
+        (DCGM + DCGM_BACK.replace("dcgm", "persistenced"), "rank-ended"),
+        (LUSTRE, "file-system-stall"),
         # Output that was held back is printed after a traceback that nobody logged.
         (TRACEBACK + STEPS + "training finished\n", "python-exception"),
         ("exception in the loop (KeyError: 'temp'), continuing\n", "python-exception"),
