@@ -21,24 +21,31 @@ _STAMP = re.compile(
 _MOST_STAMPS = 10
 _WORD = re.compile(
     r"(?:all )?(?:done|finished|completed?|(?:finished|completed) successfully|done training|success)\b"
-    r"(?=[.! ]{0,4}$|, |\. |; | in \d| after \d| \()",
+    r"(?=[.! -]{0,4}$|, |\. |; | in \d| after \d| \()(?!\W{1,3}(?:with |but )?\w{0,12} ?(?:fail|err|abort|exc))",
     re.IGNORECASE,
 )
 """An end in one word, at the start of what is said."""
 _WORK = (
-    r"(?:(?:pre-?|fine-?)?train(?:ing)?(?: (?:job|run|loop))?|tuning|jobs?|run|benchmark(?:ing|s)?|sweep|workload"
-    r"|experiment|evaluation|program|script|main|all (?:ranks|workers|processes|jobs|steps|epochs|iterations|tasks)"
-    r"|(?:all )?work)"
+    r"(?:(?:pre-?|fine-?)?train(?:ing)?(?: (?:job|run|loop))?|tuning|\w{0,12}jobs?|run|workflow|trial|bench(?:mark\w*)?"
+    r"|sweep|workload|experiment|evaluation|program|script|main|(?:all )?work"
+    r"|all (?:\d{1,6} )?(?:ranks|workers|processes|jobs|steps|epochs|iterations|tasks))"
 )
+_IN_PART = (
+    r"(?!\W{0,3}(?:with \w{0,12} ?(?:err|fail|exc)|fail|err|abort|with (?:exit )?(?:code|status) [1-9-]|abnormal|un"
+    r"|due|because|for \w|after an? |\d{1,3} ?%|\d{1,9} ?(?:/|of)))"
+    r"(?! (?:\w{1,12} )?(?:init|rendez|set-?up|warm|load|compil|connect|handshake|barrier|start|regist|sync|sav[ei]))"
+)
+"""Not behind the word of an end: it ended badly, or what ended is a part."""
 _DONE = re.compile(
     rf"\b{_WORK}(?: \S{{1,60}})?(?: (?:has|have|is|was|are|were))?(?: (?:now|all|been))? ?[-:]? ?"
-    r"(?P<end>(?:done|finished|completed?|passed|succeeded)\b)"
-    r"(?! ?(?:with \w{0,12} ?(?:err|fail|exc)|with (?:exit )?(?:code|status) [1-9-]|abnormal|un|due|because|for \w"
-    r"|after an? |\d{1,3} ?%|\d{1,9} ?(?:/|of)))"
+    rf"(?P<end>(?:done|finished|completed?|passed|succeeded)\b){_IN_PART}"
     r"|\ball (?:\w{1,20} )?(?:tests|checks|validations|diagnostics) (?:are |were |have )?"
     r"(?:passed|successful|succeeded|ok)\b"
-    rf"|\b(?P<too>(?:done|finished|completed) (?:{_WORK}|everything|all|\d{{1,9}} (?:epochs|steps|iterations)))\b"
-    r"|\bMPI_Finalize\b.{0,16}\b(?:done|ok|complete\w*|success\w*|returned)\b|\bexits successfully",
+    rf"|\b(?:done|finished|completed) (?:{_WORK}|everything|all|\d{{1,9}} (?:epochs|steps|iterations))\b{_IN_PART}"
+    r"|\bMPI_Finalize\b.{0,16}\b(?:done|ok|complete\w*|success\w*|returned)\b"
+    r"|\b(?:exit(?:s|ing|ed)?|ended|terminated) (?:successfully|normally|cleanly|with status ok)\b"
+    r"|\breached (?:the )?max\w{0,5} (?:number of )?(?:steps|epochs|iterations)\b"
+    r"|\bmax\w{0,5}[_ ](?:number of )?(?:steps|epochs|iterations) reached\b",
     re.IGNORECASE,
 )
 _NOT_YET = re.compile(
@@ -72,6 +79,8 @@ _SUCCEEDED = re.compile(
     r"|\b[Jj]ob(?:\.batch)?[ /]\S{1,80}(?: (?:has|is|condition))?:? (?:succeeded|COMPLETED|completed|[Cc]omplete|met)\b"
     r"(?!.{0,40}(?:ExitCode|exit code|code|status)\W{0,3}[1-9])"
     r"|\b(?:job )?(?:status|state)(?: is)? ?[:=]? ?[\"']?(?-i:SUCCEEDED|Succeeded|FINISHED)\b"
+    r"|^\s{0,40}(?:phase|type): Succeeded|\bExit_status ?= ?0\b(?!\.)|^Successfully completed\.$"
+    r"|\w{1,12}Job\b.{0,80} successfully completed\b"
     r"|\bNormal\s{1,8}Completed\s|\bStatus: {1,16}Succeeded|\bTraining completed after \d{1,9} iterations"
 )
 """What those print who watch all processes of a job."""
@@ -103,7 +112,7 @@ _NOT_BACK = re.compile(
 )
 WORDS = (
     *("done", "finish", "complet", "pass", "succe", "exit", "returned", "trainer.fit", "train_runtime", "end of tests"),
-    *("job", "status", "state", "ok", "failed", "[after training"),
+    *("job", "status", "state", "ok", "failed", "[after training", "normally", "cleanly", "max"),
 )
 AGAIN_WORDS = (
     *("rendezvous'", "restart", "re-start", "starting ", "resum", "requeue", "restoring", "relaunch", "attempt"),

@@ -14,6 +14,7 @@ from busbw.doctor.candidates import Candidate, look_for
 from busbw.doctor.course import Course
 from busbw.doctor.finding import Severity
 from busbw.doctor.hit import Hit, speaker
+from busbw.doctor.life import DEALT_WORDS
 from busbw.doctor.signature import Signature, Stage
 
 MOST = 512
@@ -60,6 +61,9 @@ class Kind(Enum):
 
 def is_handled(line: str) -> bool:
     """Whether the line says that an error was dealt with."""
+    lowered = line.lower()
+    if not any(word in lowered for word in DEALT_WORDS):
+        return False
     return _HANDLED.search(line) is not None and _NOT_HANDLED.search(line) is None
 
 

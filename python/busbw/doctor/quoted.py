@@ -113,7 +113,8 @@ _NONE_COUNTED = re.compile(
 
 def without_zeros(line: str) -> str:
     """The line without the counters in it that counted none: what they count did not happen."""
-    return _NONE_COUNTED.sub("", line) if "0" in line and len(line) <= _MAX_LINE else line
+    counts = any(each in line for each in ("=0", ": 0", ":0", "= 0", " 0 "))
+    return _NONE_COUNTED.sub("", line) if counts and len(line) <= _MAX_LINE else line
 
 
 def is_zero(line: str) -> bool:

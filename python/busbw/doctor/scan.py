@@ -244,14 +244,14 @@ class Scanning:
             return key in self.course_shapes
         return True
 
-    def _follow_course(self, line: str, number: int) -> bool:
-        """Whether the line tells the job's course."""
-        told = self.course.look_for_end(line, number, self.alive)
+    def _follow_course(self, line: str, number: int, words: Collection[str] = _OF_COURSE) -> bool:
+        """Whether the line tells the job's course; `words`: of what it holds words."""
+        told = "end" in words and self.course.look_for_end(line, number, self.alive)
         if self.course.ended == number:
             self.alive, self.kinds["steps"] = number, self.kinds["steps"] + 1
-        if self.course.look_for_start(line, number):
+        if "again" in words and self.course.look_for_start(line, number):
             self.closed, told = None, True
-        return self.course.look_for_return(line, number) or told
+        return ("back" in words and self.course.look_for_return(line, number)) or told
 
     def _is_source(self, line: str, number: int) -> bool:
         """Whether the line is the source below a frame of Python."""
@@ -386,7 +386,7 @@ class Scanning:
         if closed and len(self.closing_shapes) < MAX_SHAPES:
             self.closing_shapes.add(key)
         elif not full and (
-            (not watched.isdisjoint(_OF_COURSE) and self._follow_course(line, number))
+            (not watched.isdisjoint(_OF_COURSE) and self._follow_course(line, number, watched))
             or ("dealt" in watched and excuse.is_handled(line))
         ):
             self.course_shapes.add(key)
