@@ -8,7 +8,7 @@ from busbw.doctor.triggers import triggers_of
 
 _RETRIES = (
     # What is tried again is not yet a fault; the last try says so itself.
-    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled), retrying"
+    r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled)[,;.] retrying"
     r"|retry \d{1,4} (?:of|/)|entering retry loop)"
 )
 _WORDS = (
@@ -95,6 +95,8 @@ _WORDS = (
     r"failed to sync (?:configmap|secret) cache: timed out",
     r"aborting with status: OUT_OF_RANGE: End of sequence",
     r"\b100% tests passed\b",
+    # What systemd adds to the line that tells how a service ended.
+    r"\.service: Failed with result 'exit-code'",
     # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.
     r"\bpanic on (?:oops|warn)\b.{0,4}(?:disabled|= ?0)|\b(?:Kernel c|C)ommand line: \S{1,40}=",
     r"\[Hardware Error\]: {2,}(?:error_type: \d{1,2}, single-bit|section_type|Error \d{1,3}, type: corrected)",
@@ -104,6 +106,7 @@ _WORDS = (
     r"\berror status/mask=[\da-f]{8}/",
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
+    r"\[drm\] (?:Cannot find any crtc|No compatible format found)",
     r"insufficient power on the PCIe slot",
     r"may trigger hung task\b",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
@@ -111,7 +114,11 @@ _WORDS = (
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
     r"ACPI (?:BIOS )?(?:Error|Warning)|\bACPI: .{0,80}\bfailed, trying",
 )
-_ECHO = re.compile(r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S")
+_ECHO = re.compile(
+    r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|# (?:sudo )?[a-z][a-z0-9_./-]{1,40} "
+    r"[^|\n]{0,200}(?:\| ?(?:grep|head|tail|awk|sed|less"
+    r"|sort|wc|jq)\b|<<)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S"
+)
 """How a run was configured is no event: command lines, help, echoes of variables."""
 PATTERNS = tuple(re.compile(each, re.IGNORECASE) for each in _WORDS)
 TRIGGERS = tuple(triggers_of(each) for each in _WORDS)
@@ -119,7 +126,10 @@ _IGNORED = re.compile(r"Exception ignored in", re.IGNORECASE)
 _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?::|$)(?! *File )")
 
 
-_CALM = re.compile(r"^(?:\[\w{1,12}\]:? ?){0,2}\[?[IV]\d{4} \d\d:\d\d:\d\d\.\d{3,9} (?!.{0,40}\.go:\d)")
+_CALM = re.compile(
+    r"^(?:\[\w{1,12}\]:? ?){0,2}(?:\[?[IV]\d{4} \d\d:\d\d:\d\d\.\d{3,9} (?!.{0,40}\.go:\d)"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [IV] \S{1,200}\.(?:cc|h|cpp):\d{1,5}\] |\[[IV]\] )"
+)
 """The stamp of a message that its writer, in C++ or Python, calls information. Programs of Go tell faults so."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from busbw.doctor import benign, life, locales, trouble
+from busbw.doctor import benign, course, life, locales, trouble
 from busbw.doctor.hit import Hit
 from busbw.doctor.signature import Signature, holds
 from busbw.doctor.triggers import Needs, TriggerIndex, triggers_of
@@ -25,7 +25,10 @@ WRITERS: Mapping[str, re.Pattern[str]] = {
 _WATCHED: Mapping[str, tuple[str, ...]] = {
     **{name: triggers_of(each.pattern) for name, each in WRITERS.items()},
     "closed": triggers_of(life.CLOSED.pattern),
-    "again": triggers_of(life.AGAIN.pattern),
+    "again": course.AGAIN_WORDS,
+    "back": course.BACK_WORDS,
+    "end": course.WORDS,
+    "dealt": life.DEALT_WORDS,
     "start": triggers_of(life.START.pattern),
     "on": triggers_of(life.ON.pattern),
     "alive": life.ALIVE_WORDS,

@@ -28,9 +28,10 @@ class Hit:
     def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
         """Found once more, in that line."""
         self.count += 1
-        self.last = number
-        if len(self.lines) < MAX_EVIDENCE:
-            self.lines.append((number, line.strip()))
+        self.last = max(self.last, number)
+        if len(self.lines) < MAX_EVIDENCE or number < self.lines[-1][0]:
+            # What was excused at first is found late.
+            self.lines = sorted([*self.lines, (number, line.strip())])[:MAX_EVIDENCE]
         if groups and len(self.groups) < MAX_GROUPS:
             self.groups[tuple(groups.items())] = None
         if len(self.who) < MAX_WHO and (who := speaker(line)):

@@ -7,7 +7,8 @@ import re
 ALIVE = re.compile(
     # Megatron sets its number to the right of eight columns.
     r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
-    r"(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b"
+    r"(?:(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b|\d(?:it/s|s/it)\b)"
+    r"|^\s*\d{1,7}/\d{1,7} .{0,80}\bloss: \d"
     r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
@@ -16,13 +17,6 @@ ALIVE = re.compile(
     re.IGNORECASE,
 )
 """What a job prints that goes on."""
-ENDED = re.compile(
-    r"training (?:finished|completed?)\b|Trainer\.fit. stopped: .max_|'train_runtime': '?\d|\[after training is done\]"
-    r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
-    r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
-    re.IGNORECASE,
-)
-"""What a job prints that ended as it should."""
 THROWN = re.compile(r"[a-z](?:Error|Exception): ")
 """What ended at a step names the step too, and is no sign of life."""
 ALIVE_WORDS = (
@@ -31,12 +25,11 @@ ALIVE_WORDS = (
     "throughput",
     "tflops",
     "samples",
-    "training",
     "avg bus",
-    "trainer.fit",
     " 200",
-    "end of tests",
-    "succe",
+    "successfully assigned",
+    "it/s",
+    "s/it",
     "kueue-",
 )
 START = re.compile(
@@ -73,4 +66,20 @@ CLOSED = re.compile(
 """What is said of a job whose processes end."""
 FATAL = re.compile(r"(?:^|\W)F\d{4} \d\d:\d\d:\d\d\.\d")
 """The stamp of a message after which a process ends itself."""
-AGAIN = re.compile(r"[Rr]endezvous'ing|[Ss]tarting (?:elastic|worker)|[Rr]estarting |[Rr]esum(?:ed|ing) ")
+RESOLVED = re.compile(
+    r"\b(?:succe\w+|connected|established|registered|uploaded|downloaded|saved|mounted|joined|recovered|restored|resumed"
+    r"|ready|ok|done|completed?|finished)\b",
+    re.IGNORECASE,
+)
+"""What tells that something tried again was done at last."""
+UNRESOLVED = re.compile(
+    r"\b(?:not?|never|fail\w*|error|refused|unable|cannot|gave up|giving up|retry\w*|again|exceeded)\b|n't\b"
+    r"|timed? ?out",
+    re.IGNORECASE,
+)
+"""What says that it was not."""
+DEALT_WORDS = (
+    *("fall", "ignor", "suppress", "swallow", "skip", "continu", "tolerat", "handled", "harmless", "fatal", "expected"),
+    *("decreas", "instead", "disabl", "without it", "optional", "best effort"),
+)
+"""Words by which a program says that it has dealt with an error."""

@@ -65,6 +65,8 @@ _LINES = (
     r"(?=.{0,200}\b(?:when checking|is not installed|not available because|falling back"
     r"|fall back|skipping|optional)\b)",
     r"\b(?:NoExecute|NoSchedule)(?: op=|:|$)|\{\{ ?[$.]\w",
+    # The head of a table of counters.
+    r"^\W{0,3}\|[^|]{0,60}\b(?:errors?|failures?) (?:counts?|counters|statistics|summary|details)\s{0,200}\|\s*$",
     # What a manual defines, and what it is asked.
     r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
     r"|^\W{0,3}Q(?:uestion)?(?: ?\d{1,3})?[:.)] .{3,300}\?",
@@ -82,7 +84,8 @@ _QUOTED = re.compile("|".join(f"(?:{each})" for each in _LINES), re.IGNORECASE)
 
 _BAD = (
     r"(?:err(?:or)?s?|fail\w*|drop\w*|discard\w*|lost|timeouts?|crash\w*|kill\w*|xids?|retr\w+|uncorrect\w*|remap\w*"
-    r"|replays?|recover\w*|down(?:ed)?|overruns?|violations?|denied|reject\w*|panics?|skipped|oom|nan|corrupt\w*|unhealthy)"
+    r"|replays?|recover\w*|down(?:ed)?|overruns?|violations?|denied|reject\w*|panics?|skipped|oom|nan|corrupt\w*|unhealthy"
+    r"|unresponsive|impaired|hangs?|hung|stuck|faults?|degraded|evict\w*|restarts?|aborts?|flaps?)"
 )
 _ZERO = re.compile(
     r"^[A-Za-z_:][\w:]{1,200}(?:\{.{0,600}\})? +0(?:\.0+)?(?:e\+0+)?(?: \d{10,13})?\s*$"
@@ -99,6 +102,19 @@ _MAX_LINE = 600
 def is_quoted(line: str) -> bool:
     """Whether the line is of a text about errors: digits in it decide nothing."""
     return len(line) <= _MAX_LINE and _QUOTED.search(line) is not None
+
+
+_NONE_COUNTED = re.compile(
+    rf"(?<![\w.])[\w./-]{{0,60}}{_BAD}[\w./-]{{0,60}}\"? ?[=:] ?\"?0(?:\.0+)?(?![\w.%-]*\d)\"?"
+    rf"|(?<=[,;(|] )0 (?:[a-z]{{1,20}} ){{0,2}}{_BAD}\b",
+    re.IGNORECASE,
+)
+
+
+def without_zeros(line: str) -> str:
+    """The line without the counters in it that counted none: what they count did not happen."""
+    counts = any(each in line for each in ("=0", ": 0", ":0", "= 0", " 0 "))
+    return _NONE_COUNTED.sub("", line) if counts and len(line) <= _MAX_LINE else line
 
 
 def is_zero(line: str) -> bool:
@@ -119,6 +135,12 @@ _MANUAL = re.compile(
     r"|(?-i:Fixed|Known|Resolved|Closed) (?:Issues|Problems|Bugs)\s*$|\S{2,40} Release (?:Notes?\b|\d)",
     re.IGNORECASE,
 )
+_EXPLAINED = re.compile(
+    r"\W{0,3}\|(?=[^\n]{0,200}\|)[^\n]{0,200}\b(?:meaning|description|explanation|cause|what to do|action|remedy"
+    r"|remediation|resolution|recommendation|how to fix|notes?|cure)\s{0,40}\|",
+    re.IGNORECASE,
+)
+"""The head of a table that explains errors: a column says what they mean."""
 _ALERT = re.compile(r"\s*- alert: ")
 _LOG = re.compile(
     r"\s*\d{1,7}: |\[|\d{4}-\d\d-\d\d|\d\d:\d\d|[A-Z][a-z]{2} +\d{1,2} \d\d:|[EWIF]\d{4} |<\d|\(\w|Traceback|\w+Error:"
@@ -128,7 +150,7 @@ _LOG = re.compile(
 
 
 class Section:
-    """Whether lines belong to a comment of C, to a program's help, to a manual of errors, or to rules of alerts."""
+    """Whether lines belong to a comment of C, a program's help, a manual or table of errors, or rules of alerts."""
 
     def __init__(self) -> None:
         self._kind = ""
@@ -152,6 +174,8 @@ class Section:
             self._kind = "" if "*/" in line else "comment"
         elif first == "-" and _ALERT.match(line):
             self._kind = "alert"
+        elif first == "|" and not self._kind and _EXPLAINED.match(line):
+            self._kind = "table"
         elif _HELP.match(line):
             self._kind = "help"
         else:
@@ -161,6 +185,8 @@ class Section:
     def _closes(self, line: str) -> bool:
         if self._kind == "comment":
             return not line.lstrip().startswith("*")
+        if self._kind == "table":
+            return not line.lstrip().startswith("|")
         if self._kind == "manual":
             bare = line.lstrip(" -*>`'\"")
             return _LOG.match(line) is not None or (line.startswith("# ") and not bare.startswith("#"))

@@ -12,6 +12,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.hit import MAX_WHO, Hit
+from busbw.doctor.over import UNTIL_BEGUN, survivors
 from busbw.doctor.scan import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
@@ -45,29 +46,10 @@ def recognise(
     light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
     causes = {name: found for name, found in merged.items() if name not in light}
     aborted = _aborted(causes, first)
-    alive = {each.source: each.alive for each in scans if each.source in whole}
-    ended = {each.source: each.ended for each in scans}
-    soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, alive, ended)}
-    failed = any(
-        SIGNATURES[name].stage >= Stage.CRASH and SIGNATURES[name].severity is not Severity.NOTE and name not in soft
-        for name in merged
-    )
-    survived = {
-        name
-        for name, found in merged.items()
-        if (name in _UNTIL_BEGUN and all(_met_after(hit, source, begun, alive) for source, hit in found))
-        or (
-            not failed
-            and (
-                name in soft
-                or (name == "job-cancelled" and _ended_before(found, scans))
-                or _survived(SIGNATURES[name], found, alive)
-            )
-        )
-    }
+    survived = survivors(merged, scans, whole, begun, light)
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
-    causes = {name: found for name, found in causes.items() if name not in survived & _UNTIL_BEGUN}
+    causes = {name: found for name, found in causes.items() if name not in survived & UNTIL_BEGUN}
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
     _break_circles(follows, causes)
     findings = []
@@ -120,17 +102,6 @@ def _ended_by(findings: list[Finding], last_errors: frozenset[str]) -> list[Find
     ]
 
 
-_UNTIL_BEGUN = frozenset(
-    {"dns", "master-unreachable", "rendezvous-timeout", "numa-binding-denied", "ports-exhausted", "rank-variables"}
-)
-"""What no longer holds when every rank begins to make a communicator, or a step ends: all met at rank 0's store."""
-
-
-def _met_after(hit: Hit, source: str, begun: Mapping[str, int], alive: Mapping[str, int]) -> bool:
-    """Whether the ranks met behind the last line with it: whatever the job failed of later, it was not that."""
-    return hit.last < max(begun.get(source, 0), alive.get(source, 0))
-
-
 _TASK = re.compile(r"\s{0,6}\d{1,7}: ")
 """What `srun --label` puts before a line: the task, whatever rank that takes itself for."""
 
@@ -156,12 +127,6 @@ def _unused(found: Found, scans: Sequence[Scan]) -> bool:
     return calm + sum(each.unused_ports for each in scans) == sum(hit.count for _, hit in found)
 
 
-def _ended_before(found: Found, scans: Sequence[Scan]) -> bool:
-    """Whether each job had said that its work was done, and did nothing after that."""
-    done = {each.source: each.ended for each in scans if each.ended >= each.alive}
-    return all(0 < done.get(source, 0) < hit.lines[0][0] for source, hit in found if hit.lines)
-
-
 def _groups(found: Found) -> list[dict[str, str]]:
     """The groups of all lines of all logs."""
     return [dict(each) for _, hit in found for each in hit.groups]
@@ -176,17 +141,6 @@ def _said(hit: Hit) -> int:
     """By how many: a task that says it again has begun again."""
     labelled = all(_TASK.match(text) for _, text in hit.lines)
     return len(hit.who) if labelled and len(hit.who) < MAX_WHO else hit.count
-
-
-def _survived(signature: Signature, found: Found, alive: Mapping[str, int]) -> bool:
-    """Whether the job went on after it: then it cannot be what ended or stopped it. Broken hardware stays broken."""
-    fatal = signature.severity is Severity.ERROR and Stage.DRIVER < signature.stage < Stage.CRASH
-    return fatal and all(hit.last < alive.get(source, 0) for source, hit in found)
-
-
-def _passed(found: Found, alive: Mapping[str, int], ended: Mapping[str, int]) -> bool:
-    """Whether each log went on after it, or says that its job ended as it should."""
-    return all(ended.get(source) or hit.last < alive.get(source, 0) for source, hit in found)
 
 
 _ABORTS = frozenset(

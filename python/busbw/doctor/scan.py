@@ -6,11 +6,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.doctor import benign, commands, life, locales, quoted
+from busbw.doctor import benign, commands, excuse, life, locales, quoted
 from busbw.doctor.beside import Beside, Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, look_for, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
+from busbw.doctor.course import Course
 from busbw.doctor.first_failure import SUMMARY, FirstFailure
 from busbw.doctor.hit import Hit
 from busbw.doctor.kernel_lines import is_of_boot
@@ -42,6 +43,9 @@ _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 _IN_FRAME = re.compile(r'File "[^"]{1,400}", line \d{1,7}, in ')
 _SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
+
+
+_OF_COURSE = frozenset({"end", "again", "back"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class Scan:
     """The ranks that summaries of torchrun name as the first that failed."""
     unused_ports: int = 0
     """Lines that call a port down which nothing uses."""
+    course: Course = field(default_factory=Course)
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:
@@ -116,7 +121,10 @@ class Scanning:
         self.alive = 0
         self.alive_shapes: set[bytes] = set()
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
-        self.ended = 0
+        self.course = Course()
+        self.course_shapes: set[bytes] = set()
+        """Those shapes by which a log tells its job's course, or that an error was dealt with."""
+        self.excused = excuse.Excused()
         self.closed: int | None = None
         """The last sign of life before the job ended; None where it goes on, or began again."""
         self.closing_shapes: set[bytes] = set()
@@ -158,12 +166,14 @@ class Scanning:
         thrown = self.thrown if self.frame == lines else (0, "")
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed
+        self.excused.settle(self.hits, alive, self.course)
         notes = self.began, thrown, self.retried
-        told = self.source, lines, self.hits, self.kinds, alive, self.ended
+        told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
             *told, *kept, *notes, given=self.given, calls=self.calls, passed_over=self.passed_over,
             beside=self.following.kept, last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
+            course=self.course,
         )  # fmt: skip
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
@@ -183,7 +193,7 @@ class Scanning:
             return True
         line = raw[:MAX_LINE]
         if self.last.may_follow(line):
-            self.last.follow(line, number, self._candidates, self.hits)
+            self.last.follow(line, number, lambda each: self.index.of(each.lower()).candidates, self.hits)
         summed_up = self.first.left > 0 or any(each in line for each in SUMMARY)
         if summed_up:
             self.first.look(line)
@@ -201,6 +211,7 @@ class Scanning:
         elif not source and key in self.alive_shapes:
             self.alive = number
         within = self._follow_traceback(line, number)
+        self.excused.passes(line, number)
         if self._tells_state(key, line, number):
             return False
         if self.trouble.boxed or RULE in line:
@@ -216,6 +227,8 @@ class Scanning:
 
     def _tells_state(self, key: bytes, line: str, number: int) -> bool:
         """Whether the line is of a shape by which a job shows that it ends, tries again or starts."""
+        if key in self.course_shapes:
+            self._follow_course(_ESCAPES.sub("", line), number)
         if key in self.closing_shapes:
             self._close()
         elif key in self.retry_shapes:
@@ -226,8 +239,19 @@ class Scanning:
             self.began = (0, "")
             return False
         else:
-            return False
+            if self.retried[0] and life.RESOLVED.search(line) and not life.UNRESOLVED.search(line):
+                self.retried = (0, "")
+            return key in self.course_shapes
         return True
+
+    def _follow_course(self, line: str, number: int, words: Collection[str] = _OF_COURSE) -> bool:
+        """Whether the line tells the job's course; `words`: of what it holds words."""
+        told = "end" in words and self.course.look_for_end(line, number, self.alive)
+        if self.course.ended == number:
+            self.alive, self.kinds["steps"] = number, self.kinds["steps"] + 1
+        if "again" in words and self.course.look_for_start(line, number):
+            self.closed, told = None, True
+        return ("back" in words and self.course.look_for_return(line, number)) or told
 
     def _is_source(self, line: str, number: int) -> bool:
         """Whether the line is the source below a frame of Python."""
@@ -258,12 +282,15 @@ class Scanning:
         if _TRACEBACK in line and not self.ignored:
             self.thrown, self.frame = (number, line), number
             self.following.begin()
+            self.excused.begin(number)
             return True
         within = self.frame > 0
         if within:
             self.frame = number if _FRAME.search(line) else 0
             if not self.frame and self.hit != number:
                 self._named_otherwise(line, number)
+            if not self.frame:
+                self.excused.end()
         return within
 
     def _named_otherwise(self, line: str, number: int) -> None:
@@ -289,12 +316,19 @@ class Scanning:
             known, words = self._new_shape(line, number, key)
             if len(self.shapes) < MAX_SHAPES and not self.ignored:
                 self.shapes[key] = known
-                if self.alive == number and known:
+                if self.alive == number:
                     self.alive_shapes.add(key)
         elif key in self.alive_shapes:
             self.alive = number
         self.tried += len(known)
-        if known and look_for(line, number, known, self.hits, foreign=key in self.foreign):
+        foreign = key in self.foreign
+        bare = quoted.without_zeros(line) if known else line
+        if len(bare) < len(line) and not look_for(bare, number, known, {}, foreign=foreign):
+            return
+        if known and (
+            self.excused.takes(line, number, known, foreign=foreign)
+            or look_for(line, number, known, self.hits, foreign=foreign)
+        ):
             self.hit = number
             self.following.told(line, number)
         elif known:
@@ -316,9 +350,6 @@ class Scanning:
         if kept:
             self.following.told(line, number)
         return kept
-
-    def _candidates(self, line: str) -> tuple[Candidate, ...]:
-        return self.index.of(line.lower()).candidates
 
     def _new_shape(self, line: str, number: int, key: bytes) -> tuple[tuple[Candidate, ...], frozenset[str]]:
         """Which patterns may speak of the line, and which words it holds besides."""
@@ -348,22 +379,21 @@ class Scanning:
             self._trouble(line, number, seen.watched)
         return seen.candidates, seen.watched
 
-    def _follow_life(self, line: str, key: bytes, number: int, watched: Collection[str]) -> None:
+    def _follow_life(self, line: str, key: bytes, number: int, watched: frozenset[str]) -> None:
         """Whether the job starts, goes on, ends or begins again there."""
         closed = ("closed" in watched and life.CLOSED.search(line)) or ("F" in line and life.FATAL.search(line))
+        full = len(self.course_shapes) >= MAX_SHAPES
         if closed and len(self.closing_shapes) < MAX_SHAPES:
             self.closing_shapes.add(key)
-        elif "again" in watched and life.AGAIN.search(line):
-            self.closed = None
+        elif not full and (
+            (not watched.isdisjoint(_OF_COURSE) and self._follow_course(line, number, watched))
+            or ("dealt" in watched and excuse.is_handled(line))
+        ):
+            self.course_shapes.add(key)
         if "start" in watched and life.START.search(line) and len(self.start_shapes) < MAX_SHAPES:
             self.start_shapes.add(key)
         elif self.began[0] and "on" in watched and life.ON.search(line):
             self.began = (0, "")
-        if "alive" not in watched:
-            return
-        if life.ENDED.search(line):
-            self.alive = self.ended = number
-            self.kinds["steps"] += 1
-        elif life.ALIVE.search(line) and not life.THROWN.search(line):
+        if "alive" in watched and life.ALIVE.search(line) and not life.THROWN.search(line):
             self.alive = number
             self.kinds["steps"] += 1

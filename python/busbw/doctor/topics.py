@@ -73,17 +73,32 @@ _ENDS = _EMPTY - {"job-cancelled"} | {"rank-ended"}
 """Beside these the first error is told too, whatever its words: it is nearer to the cause than they are."""
 
 
+_OF_END = re.compile(
+    r"cancel|shut(?:ting)? ?down|closed|disconnect|destroy|finali[sz]|tear|leak|terminat|unregister|deregister|\bexit"
+    r"|^\W{0,40}Exception in thread",
+    re.IGNORECASE,
+)
+"""What is said of parts of a program that end."""
+
+
+def _is_of_end(scan: Scan, line: int, text: str) -> bool:
+    """Whether the job's work was done before, and the line only tells that its parts end."""
+    return scan.course.had_ended(scan.alive, line) and _OF_END.search(text[:MAX_LOOK]) is not None
+
+
 def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         for line, text in scan.strange:
-            if line > scan.alive and not _DULL.search(text) and (name := topic(text)):
+            if _is_of_end(scan, line, text):
+                continue
+            if line > max(scan.alive, scan.course.whole) and not _DULL.search(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
 
 
 def _hinted(scans: Sequence[Scan]) -> Iterator[Finding]:
     """By words that may be of an error, in a log in which nothing ever went on."""
     for scan in scans:
-        for line, text in () if scan.alive or scan.ended else scan.odd:
+        for line, text in () if scan.alive or scan.course.whole else scan.odd:
             if name := topic(text) or _of_writer(scan, text):
                 yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
 
@@ -119,13 +134,13 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
     """The first line that speaks of an error, where nothing at all says what it is about."""
     for scan in scans:
         for line, text in scan.strange:
-            if dull.search(text):
+            if dull.search(text) or _is_of_end(scan, line, text):
                 continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.
             if _DULL.search(text):
                 continue
-            if line > scan.alive and not scan.ended and (thrown or not scan.alive):
+            if line > max(scan.alive, scan.course.whole) and not scan.ended and (thrown or not scan.alive):
                 seen, name = Evidence(shortened(clean(text), 200), scan.source, line), _of_writer(scan, text)
                 yield _finding(name, text, seen) if name else _first_unknown(text, seen)
                 break
@@ -162,7 +177,13 @@ def _retried(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends while something that failed is tried again."""
     for scan in scans:
         line, text = scan.retried
-        if line and line > scan.alive and not scan.ended and scan.lines - line < NEAR and not LOGGERS.search(text):
+        if (
+            line
+            and line > max(scan.alive, scan.course.whole)
+            and not scan.ended
+            and scan.lines - line < NEAR
+            and not LOGGERS.search(text)
+        ):
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             found = _finding(name, text, seen) if name else _first_unknown(text, seen)
             title = f"something is tried again until the log ends: {shortened(clean(text), MAX_TITLE)}"

@@ -92,7 +92,7 @@ _CALM = re.compile(
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"
     r"|\b(?:disabled|fall\w* back|instead|skip\w*|defaults?|optional|ignored|not using|will be|were not set)\b"
-    r"|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$"
+    r"|(?:=|: |\||(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$"
     r"|(?:^|\s)@ +0x[0-9a-f]|https?://\S+$|^\s*(?:File "
     r"\"|at \w|#\s)",
     re.IGNORECASE,

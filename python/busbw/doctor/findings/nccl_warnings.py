@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from busbw.base.secrets import shortened
+from busbw.doctor import benign
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.nccl_parts import part_of
@@ -57,7 +59,15 @@ def examine(facts: Facts) -> Iterator[Finding]:
         cut = cut_warning(log, scan)
         unknown = [each for each in log.warnings if not _has_signature(f"{each.where} NCCL WARN {each.text}")]
         for each in [each for each in unknown if each is not cut][:MOST]:
-            yield _finding(each, log.source)
+            if not _was_retried(each, scan):
+                told = _finding(each, log.source)
+                over = scan.course.had_ended(scan.alive, each.line) or each.line < scan.course.checked
+                yield replace(told, severity=Severity.NOTE) if over else told
+
+
+def _was_retried(said: Message, scan: Scan) -> bool:
+    """Whether it was only said while something was tried again, after which the job went on."""
+    return benign.is_retry(said.text) and max(said.line, scan.retried[0]) < max(scan.alive, scan.course.done)
 
 
 def cut_warning(log: NcclLog, scan: Scan) -> Message | None:

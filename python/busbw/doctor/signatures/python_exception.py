@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         r":?\W{0,3}$",
         rf"^{_HEAD}(?<![\w.])(?<!CUDA )(?<!HSA )(?P<error>Exception|EOFError|RecursionError|OverflowError"
         r"|FloatingPointError|StopIteration|generator raised StopIteration|"
-        r"(?-i:[A-Z]\w{2,40}(?<!Runtime)(?<!Dist)(?<!Backend)(?<!Store)(?<!Network)"
+        r"(?-i:[A-Z]\w{2,40}(?<!Runtime)(?<!Dist)(?<!Lustre)(?<!Backend)(?<!Store)(?<!Network)"
         r"(?<!Timeout)(?<!Connection)(?<!ChildFailed)(?<!Process)(?<!Accelerator)(?<!OutOfMemory)(?<!System)(?<!XlaRuntime)Error))"
         r": (?P<said>.{3,})",
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"

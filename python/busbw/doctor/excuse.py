@@ -1,0 +1,127 @@
+"""Errors that a program says it has dealt with: they count only where nothing shows that the job went on.
+
+Whoever catches an exception may say so ("falling back", "ignored"), in its line or before its traceback. A logger says
+no more than that it is an error. What is thrown while an interpreter shuts down ended no job that had ended before.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+
+from busbw.doctor.candidates import Candidate, look_for
+from busbw.doctor.course import Course
+from busbw.doctor.finding import Severity
+from busbw.doctor.hit import Hit, speaker
+from busbw.doctor.life import DEALT_WORDS
+from busbw.doctor.signature import Signature, Stage
+
+MOST = 512
+_DEALT = (
+    r"(?:fall(?:s|ing)? ?back|ignor(?:ed?|es|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)|skipp(?:ed|ing)|skips"
+    r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected|decreas(?:es|ing)"
+    r"|using \S{1,40} instead|disabl(?:es|ing)|without it|optional|best effort)"
+)
+_HANDLED = re.compile(
+    rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised)\b.{{0,300}}"
+    rf"\b{_DEALT}\b|\b{_DEALT}\b.{{0,120}}(?:exception|errors?)\b)",
+    re.IGNORECASE,
+)
+_NOT_HANDLED = re.compile(
+    r"\b(?:not|never|cannot|can't|un|without|unable to|instead of) (?:be )?" + _DEALT + r"|unhandled|NCCL WARN|\bXid\b"
+    r"|watchdog caught",
+    re.IGNORECASE,
+)
+_LOGGED = re.compile(
+    r"(?:^|[\s\[|(])(?:ERROR|WARNING|WARN|INFO|Error|Warning)[\]\s:|)-]|^[EWI]\d{4} |level=(?:error|warn)", re.ASCII
+)
+"""How a logger's record begins, of which a traceback may be a part."""
+_AT_EXIT = re.compile(
+    r"cannot schedule new futures after|\bEvent loop is closed|Python is likely shutting down"
+    r"|can't create new thread at interpreter shutdown|BrokenPipeError|terminate called without an active exception"
+    r"|\bFailed to disconnect\b"
+    r"|could not acquire lock for .{1,80} at interpreter shutdown|driver shutting down",
+    re.IGNORECASE,
+)
+"""What parts of a program say that are still at work while the program ends."""
+
+
+_IN_THREAD = re.compile(r"\bException in thread \S")
+"""How Python tells of a thread that failed while the program goes on, or ends."""
+
+
+class Kind(Enum):
+    """By what an error is excused: its own words, a logger that told of it, or the end of the program around it."""
+
+    HANDLED = 1
+    LOGGED = 2
+    AT_EXIT = 3
+
+
+def is_handled(line: str) -> bool:
+    """Whether the line says that an error was dealt with."""
+    lowered = line.lower()
+    if not any(word in lowered for word in DEALT_WORDS):
+        return False
+    return _HANDLED.search(line) is not None and _NOT_HANDLED.search(line) is None
+
+
+@dataclass
+class Excused:
+    """The lines of one log that signatures know and that are excused."""
+
+    lines: list[tuple[Kind, int, str, tuple[Candidate, ...], bool]] = field(default_factory=list)
+    _before: tuple[int, str] = (0, "")
+    _open: Kind | None = None
+
+    def passes(self, line: str, number: int) -> None:
+        """Any line, after it was looked at: what stands before a traceback tells how it came into the log."""
+        self._before = (number, line)
+
+    def begin(self, number: int) -> None:
+        """A traceback begins."""
+        before, line = self._before
+        self._open = None
+        if before == number - 1 and not speaker(line):
+            if _IN_THREAD.search(line):
+                self._open = Kind.AT_EXIT
+            elif is_handled(line):
+                self._open = Kind.HANDLED
+            elif _LOGGED.search(line):
+                self._open = Kind.LOGGED
+
+    def end(self) -> None:
+        """The traceback has ended, with the line that names its exception."""
+        self._open = None
+
+    def takes(self, line: str, number: int, candidates: tuple[Candidate, ...], *, foreign: bool) -> bool:
+        """Whether the line is excused, and kept apart if any signature speaks of it."""
+        kind = self._open or (Kind.HANDLED if is_handled(line) else Kind.AT_EXIT if _AT_EXIT.search(line) else None)
+        if kind is None or len(self.lines) >= MOST:
+            return False
+        found: dict[str, Hit] = {}
+        look_for(line, number, candidates, found, foreign=foreign)
+        known = {each.signature.name: each.signature for each in candidates}
+        if not found or not all(_may_be_dealt_with(known[name]) for name in found):
+            return False
+        self.lines.append((kind, number, line, candidates, foreign))
+        return True
+
+    def settle(self, hits: dict[str, Hit], alive: int, course: Course) -> None:
+        """Those after which nothing shows that the job went on are found as any other line is."""
+        done = course.done
+        for kind, number, line, candidates, foreign in self.lines:
+            if kind is Kind.HANDLED:
+                over = number < max(alive, done)
+            elif kind is Kind.LOGGED:
+                over = number < alive and number < done
+            else:
+                over = course.had_ended(alive, number)
+            if not over:
+                look_for(line, number, candidates, hits, foreign=foreign)
+
+
+def _may_be_dealt_with(signature: Signature) -> bool:
+    """Whether a program can do without: broken hardware stays broken, and what is only slow stays so."""
+    return signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER

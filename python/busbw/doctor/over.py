@@ -1,0 +1,152 @@
+"""Which found signatures tell of what is over: the job went on after it, began again, or had ended well before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.hit import Hit
+from busbw.doctor.life import THROWN
+from busbw.doctor.scan import Scan
+from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.signatures import SIGNATURES
+
+Found = Sequence[tuple[str, Hit]]
+UNTIL_BEGUN = frozenset(
+    {"dns", "master-unreachable", "rendezvous-timeout", "numa-binding-denied", "ports-exhausted", "rank-variables"}
+)
+"""What no longer holds when every rank begins to make a communicator, or a step ends: all met at rank 0's store."""
+_AT_THE_END = frozenset(
+    {"remote-error", "store-lost", "proxy-failure", "killed-by-launcher", "heartbeat-lost", "mpi-network", "ib-flush"}
+    | {
+        "connection-refused",
+        "connection-timeout",
+        "socket-failed",
+        "nccl-internal",
+        "gpu-cleanup",
+        "job-cancelled",
+        "gloo-error",
+    }
+)
+"""What those say that are left while a job's processes end one after the other."""
+_RETURNS = frozenset(
+    {"ib-port-down", "ib-async", "nvlink-error", "node-lost", "fabric-degraded", "nic-hang"}
+    | {"bond-no-partner", "file-system-stall"}
+)
+"""What may come back: a link, a port, a host, a server of files."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What one log tells of its job, by lines: the last sign of life, its course, all ranks' begin of an init."""
+
+    scan: Scan
+    is_whole: bool
+    begun: int
+
+    @property
+    def alive(self) -> int:
+        """The last sign of life; 0 where an init remained open."""
+        return self.scan.alive if self.is_whole else 0
+
+    @property
+    def works_until(self) -> int:
+        """The last line by which the job shows that it goes on, or ended as it should."""
+        return max(self.alive, self.scan.ended) if self.is_whole else 0
+
+    def began_again(self, line: int) -> bool:
+        """Whether after that line the job began again, and came to an end or went on."""
+        return line < self.scan.course.again < max(self.scan.alive, self.scan.course.done)
+
+    def ended_well(self, line: int) -> bool:
+        """Whether after that line those who watch the whole job say that all of it succeeded, and it had gone on."""
+        course = self.scan.course
+        if line < course.checked:
+            return True
+        if self.began_again(line):
+            return line < course.done
+        return line < self.scan.alive and line < course.succeeded
+
+    def had_ended(self, line: int) -> bool:
+        """Whether before that line the job's work was done, and nothing of it came after."""
+        return self.scan.course.had_ended(self.scan.alive, line)
+
+    def has_it_back(self, line: int) -> bool:
+        """Whether what was lost came back after that line, and the job went on."""
+        return line <= self.scan.course.back and line < max(self.works_until, self.scan.course.done)
+
+
+def survivors(
+    merged: Mapping[str, Found],
+    scans: Sequence[Scan],
+    whole: Collection[str],
+    begun: Mapping[str, int],
+    light: Collection[str] = (),
+) -> set[str]:
+    """The signatures that tell of what is over.
+
+    `whole` are the logs in which no rank's init remained open; `begun` says in which line of a log all ranks had begun
+    an init; `light` are the signatures that tell of no fault.
+    """
+    jobs = {each.source: _Job(each, each.source in whole, begun.get(each.source, 0)) for each in scans}
+    over = {name for name, found in merged.items() if _is_over(SIGNATURES[name], found, jobs)}
+    soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, jobs)}
+    # Whatever the job failed of later, it was not what had kept ranks apart before.
+    met = {name for name, found in merged.items() if name in UNTIL_BEGUN and _met_after(found, jobs)}
+    if any(_ends_a_job(SIGNATURES[name]) and name not in soft | over for name in merged if name not in light):
+        return met
+    return met | over | soft | {name for name, found in merged.items() if _survived(SIGNATURES[name], found, jobs)}
+
+
+def _ends_a_job(signature: Signature) -> bool:
+    return signature.stage >= Stage.CRASH and signature.severity is not Severity.NOTE
+
+
+def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bool:
+    """Whether it cannot be what ended the job, though such things do end jobs."""
+    if signature.name in _RETURNS and all(
+        jobs[source].has_it_back(hit.last) or (_is_of_boot(hit) and hit.last < jobs[source].scan.course.back)
+        for source, hit in found
+    ):
+        return not any("xid" in dict(each) for _, hit in found for each in hit.groups)
+    if signature.name in _AT_THE_END and all(
+        (jobs[source].had_ended(hit.lines[0][0]) and not _is_thrown(hit)) or jobs[source].ended_well(hit.last)
+        for source, hit in found
+        if hit.lines
+    ):
+        return True
+    fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
+    return fatal and all(jobs[source].ended_well(hit.last) for source, hit in found)
+
+
+_EARLY = re.compile(r"\W{0,2}\[ {0,6}\d{1,3}\.\d{3,9}\] ")
+
+
+def _is_of_boot(hit: Hit) -> bool:
+    """Whether the kernel says all of it while the machine starts."""
+    return hit.count == len(hit.lines) and all(_EARLY.match(text) for _, text in hit.lines)
+
+
+def _survived(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bool:
+    """Whether the job went on after it: then it cannot be what ended or stopped it. Broken hardware stays broken."""
+    fatal = signature.severity is Severity.ERROR and Stage.DRIVER < signature.stage < Stage.CRASH
+    return fatal and all(hit.last < jobs[source].works_until for source, hit in found)
+
+
+def _met_after(found: Found, jobs: Mapping[str, _Job]) -> bool:
+    """Whether the ranks met behind the last line with it."""
+    return all(hit.last < max(jobs[source].begun, jobs[source].alive) for source, hit in found)
+
+
+def _passed(found: Found, jobs: Mapping[str, _Job]) -> bool:
+    """Whether each log went on after it, or says that its job ended as it should."""
+    return all(
+        (jobs[source].scan.ended and not _is_thrown(hit)) or hit.last < jobs[source].alive for source, hit in found
+    )
+
+
+def _is_thrown(hit: Hit) -> bool:
+    """Whether a program ended with it: an exception is more than what is said of connections at an end."""
+    return any(THROWN.search(text) for _, text in hit.lines)
