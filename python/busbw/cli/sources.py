@@ -20,7 +20,7 @@ CATALOGUE = "catalogue:"
 EXPERIMENT = "experiment.json"
 RECORD = "record.jsonl"
 SMALL = 1 << 16
-"""Bytes that any word counts for at least where words share what a call may spend."""
+"""Bytes that a word counts for at least where words share what a call may spend."""
 SOURCES_HELP = """\
 A run is named by a file or folder of records, or a log or folder of logs
 that `busbw import` can read. A kept run is named by a tag or its id (or a
@@ -55,15 +55,16 @@ def resolve(
 
 
 def sharing(words: Sequence[str]) -> Iterator[str]:
-    """The words, each with its share of what the call may spend: a large file leaves room for those behind it."""
+    """The words, each with its share of what the call may spend: half is divided by sizes, half among all alike."""
     sizes = [_size(word) for word in words]
+    shares = [each / sum(sizes) + 1 / len(sizes) for each in sizes]
     for at, word in enumerate(words):
-        with EFFORT.part(sizes[at] / sum(sizes[at:])):
+        with EFFORT.part(shares[at] / sum(shares[at:])):
             yield word
 
 
 def _size(word: str) -> int:
-    """Bytes that will be read for a word, or a guess; at least enough for a small record."""
+    """Bytes that will be read for a word, or a guess."""
     path = Path(word)
     with suppress(OSError, ValueError):
         return max(SMALL, (path / RECORD if path.is_dir() else path).stat().st_size)

@@ -35,7 +35,7 @@ from busbw.importers.nccl_tests_rows import (
     cases_of,
     cut,
     layout_of,
-)  # fmt: skip
+)
 from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row, row_fits
 from busbw.importers.nccl_tests_usual import UsualRows, usual_rows
 from busbw.importers.shape import size_of_list
@@ -123,10 +123,7 @@ class Parser:
         return stripped.startswith(("Out of bounds", "Avg bus")) and self._footer(stripped)
 
     def lines_follow(self, lines: list[str], at: int, first: int) -> int:
-        """Take the lines from `at` on that can be nobody else's, and return how many: faster than one by one.
-
-        `first` is the number of the first of all lines.
-        """
+        """Take lines from `at` on that can be nobody else's, and return how many; `first` is the first one's number."""
         start, end = at, len(lines)
         while at < end:
             line = lines[at]
