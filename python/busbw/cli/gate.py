@@ -51,7 +51,7 @@ def _run(args: Args) -> int:
         for each in resolve([args.run], args.runs, collective=args.collective)
         for check in judge(
             each.record, limits, machine=args.machine, strict=args.strict,
-            impossible=reasons(each.record, args.machine),
+            impossible=reasons(each.record, args.machine), in_part=EFFORT.is_cut,
         )
     ]  # fmt: skip
     if args.junit:

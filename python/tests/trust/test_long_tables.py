@@ -14,6 +14,7 @@ from busbw.cli.main import main
 from busbw.doctor.facts import gather
 from busbw.doctor.inputs import Inputs, read_inputs
 from busbw.doctor.verdict import Outcome, verdict
+from busbw.gate import judge
 from busbw.importers import import_path, load
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.work_limit import PER_CASE, PER_FIGURES
@@ -184,6 +185,32 @@ def test_a_gate_that_failed_in_what_was_read_says_that(tmp_path: Path, monkeypat
     Path("limits.toml").write_text(LIMITS.replace("100", "1"))
     EFFORT.left = LITTLE
     assert main(["gate", "record.jsonl", "--thresholds", "limits.toml"]) == 1
+
+
+def test_a_size_in_the_part_that_was_not_read_fails_no_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("record.jsonl").write_text(record())
+    Path("limits.toml").write_text(LIMITS + LIMITS.replace('"1K"', str(SIZES[-1])))
+    for left, code, checks in ((LITTLE, 2, "1 of 1"), (float(ALLOWED), 0, "2 of 2")):
+        EFFORT.left = left
+        assert main(["gate", "record.jsonl", "--thresholds", "limits.toml"]) == code
+        assert f"{checks} checks passed" in capsys.readouterr().out
+
+
+def test_a_gate_of_very_many_thresholds_and_kinds_of_cases_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = record(60).splitlines()
+    kinds = [line.replace('"ranks": 8', f'"ranks": {at}') for at, line in enumerate(lines)]
+    Path("record.jsonl").write_text("\n".join([lines[0], *kinds[1:-1], lines[-1]]) + "\n")
+    Path("limits.toml").write_text(LIMITS.replace("ranks = 8\n", "") * 60)
+    monkeypatch.setattr(judge, "MOST_PAIRS", 3000)
+    assert main(["gate", "record.jsonl", "--thresholds", "limits.toml"]) == 2
+    assert "60 kinds of cases are more than a gate compares with 60 thresholds" in capsys.readouterr().err
+    assert main(["gate", "record.jsonl", "--thresholds", "limits.toml", "--whole"]) == 1
 
 
 def test_a_record_of_our_own_is_read_whole(tmp_path: Path) -> None:
