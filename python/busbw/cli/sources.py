@@ -13,7 +13,7 @@ from pathlib import Path
 from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import read_start
-from busbw.records import Collective, Record, read_records
+from busbw.records import Case, Collective, Record, read_records
 
 _NUMBERED = re.compile(r"(.+)#(\d+)")
 CATALOGUE = "catalogue:"
@@ -190,12 +190,14 @@ def _read_file(path: Path, collective: Collective | None) -> list[Record]:
 
 def _by_variant(record: Record) -> Iterator[Record]:
     """A record of several named variants (K0, K1, ...) is as many runs: they compete with each other."""
-    variants = list(dict.fromkeys(case.variant for case in record.cases))
+    variants: dict[str | None, list[Case]] = {}
+    for case in record.cases:
+        variants.setdefault(case.variant, []).append(case)
     if len(variants) < 2:
         yield record
         return
-    for variant in variants:
-        yield replace(record, cases=tuple(case for case in record.cases if case.variant == variant))
+    for cases in variants.values():
+        yield replace(record, cases=tuple(cases))
 
 
 def _short(name: str) -> str:
