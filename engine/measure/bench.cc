@@ -155,7 +155,7 @@ Bench::Row Bench::measure_row_precisely(const Case& out_of_place, Bytes previous
   // saving.
   const bool checked = p_.plan.checks > 0 && p_.plan.graph_launches == 0;
   if (p_.plan.checks > 0) fill_inputs(checked ? ++check_seed_ : timing_seed, false);
-  const BatchShape shape = batch_shape(p_.plan, estimate_call(timing_));
+  const BatchShape shape = batch_shape(p_.plan, estimate_call(timing_, bytes));
   if (checked) samplings[0].result.wrong = count_wrong_of_all(false);
   for (Sampling& sampling : samplings) {
     sampling.result.iterations = shape.iterations;

@@ -26,8 +26,8 @@ struct Sampling {
 // caches, and one that took new ones none.
 std::size_t new_places(int calls, Bytes previous, Bytes bytes);
 
-// About how long a call takes: one, and a second one where it is short.
-double estimate_call(const Timing& timing);
+// About how long a call of so many bytes takes: one, and a second one where it is short or moves little.
+double estimate_call(const Timing& timing, Bytes bytes);
 
 // `place(sampling, number)` makes the work ready for batch `number` of a placement. `moves_nothing`: sizes that were
 // rounded down to no bytes, which are not worth precision. Ends when both are precise or Plan::max_seconds have passed,

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t shortest = 20;
 constexpr std::size_t shortest_of_one_case = 32;
+constexpr std::size_t looked_back = 100;  // characters before a word that tell what it is
 constexpr std::string_view hidden = "***";
 // Names that C++ compilers mangle, and public keys of SSH.
 constexpr std::string_view harmless_starts[] = {"_Z", "AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh"};
@@ -64,6 +65,25 @@ bool ends_with_digest(std::string_view before) {
   return false;
 }
 
+// "ocid1.instance.oc1.iad." right before a word: what a resource of Oracle's cloud is called.
+bool ends_as_resource(std::string_view before) {
+  const auto is_of_name = [](char c) {
+    return kind_of(c) == Kind::digit || kind_of(c) == Kind::small || c == '.' || c == '-';
+  };
+  std::size_t begin = before.size();
+  while (begin > 0 && is_of_name(before[begin - 1])) --begin;
+  if (begin > 0 && (before[begin - 1] == '_' || is_alphanumeric(before[begin - 1]))) return false;
+  const std::string_view name = before.substr(begin);
+  constexpr std::string_view start = "ocid1.";
+  return name.starts_with(start) && name.ends_with('.') && name.size() >= start.size() + 4 &&
+         name.size() <= start.size() + 80;
+}
+
+bool is_of_small_letters(std::string_view word) {
+  return std::all_of(word.begin(), word.end(),
+                     [](char c) { return kind_of(c) == Kind::digit || kind_of(c) == Kind::small; });
+}
+
 std::string hide_pieces(std::string_view word) {
   std::string shown;
   for (std::size_t start = 0; start < word.size();) {
@@ -82,6 +102,7 @@ std::string hide_word(std::string_view word, std::string_view before) {
   if (std::any_of(std::begin(harmless_starts), std::end(harmless_starts), begins) || ends_with_digest(before) ||
       starts_with_digest(word.substr(0, word.find('-'))))
     return std::string(word);
+  if (is_of_small_letters(word) && ends_as_resource(before)) return std::string(word);
   const auto marks =
       static_cast<std::size_t>(std::count_if(word.begin(), word.end(), [](char c) { return c == '/' || c == '+'; }));
   if (word[0] != '/' && word[0] != '~' && marks * 8 <= word.size() && is_random(word, marks == 0))
@@ -122,7 +143,7 @@ std::string hide_random_words(std::string_view text) {
     std::size_t end = start;
     while (end < text.size() && is_of_word(text[end])) ++end;
     const std::string_view word = text.substr(start, end - start);
-    const std::size_t before = start > 8 ? start - 8 : 0;
+    const std::size_t before = start > looked_back ? start - looked_back : 0;
     shown += word.size() >= shortest ? hide_word(word, text.substr(before, start - before)) : std::string(word);
     if (end < text.size()) shown += text[end];
     start = end + 1;

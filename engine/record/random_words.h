@@ -10,7 +10,8 @@ namespace busbw {
 // its figures are those of is_random in python/busbw/base/secrets.py.
 bool is_random(std::string_view word, bool of_one_case);
 
-// The text with "***" for each such word; digests ("sha256:...") and mangled C++ names stay.
+// The text with "***" for each such word; digests ("sha256:..."), mangled C++ names and names of
+// Oracle's resources (ocid1...) stay.
 std::string hide_random_words(std::string_view text);
 
 // Whether a whole value is one hexadecimal number of at least 32 digits.

@@ -16,6 +16,7 @@ struct World {
   double busy_until = 0;  // of the device
   double launch = 1 * microsecond;
   double call = 10 * microsecond;
+  double hiccup = 0;            // so much longer takes the next call
   double others_arrive = 0;     // when the other threads come to the barrier
   std::vector<double> factors;  // what the other threads measure, by what this one does
   std::vector<std::string> log;
@@ -88,7 +89,7 @@ class FakeWork final : public Work {
     if (capturing_) {
       ++captured_;
     } else {
-      world_.enqueue(world_.call);
+      world_.enqueue(world_.call + std::exchange(world_.hiccup, 0));
     }
   }
   void complete(const char*) override {

@@ -53,6 +53,18 @@ TEST_F(TimingTest, HoldsTheTimedCallsAndNoOther) {
   EXPECT_EQ(world.count("abandon group"), 0);
 }
 
+TEST_F(TimingTest, OneHiccupOfAnyLengthMakesNoShortCallALongOne) {
+  world.hiccup = 1;
+  EXPECT_NEAR(estimate_call(timing, Bytes{4096}), world.call + world.launch, 1e-9);
+  EXPECT_EQ(world.count("start"), 2);
+}
+
+TEST_F(TimingTest, ALongCallOfManyBytesIsMadeOnce) {
+  world.call = 0.01;
+  EXPECT_NEAR(estimate_call(timing, Bytes{std::size_t{4} << 30}), world.call + world.launch, 1e-9);
+  EXPECT_EQ(world.count("start"), 1);
+}
+
 TEST_F(TimingTest, DividesByIterationsTimesAggregatedCalls) {
   plan.iterations = 5;
   plan.aggregated = 4;

@@ -1,6 +1,8 @@
 // A process of the job that can open no further descriptor: it says so, and the others hear it, long before the limit
 // of the wait for them.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 
 #include <set>
@@ -15,6 +17,7 @@ namespace busbw {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::Arrivals;
 using testing::Child;
 using testing::TestJob;
 
@@ -31,12 +34,27 @@ void leave_descriptors(int left) {
   if (setrlimit(RLIMIT_NOFILE, &most) != 0) throw std::runtime_error("no limit");
 }
 
-// What all said, where one of them had so many descriptors left; "hangs" where one took longer than 5 s.
+// Until so many callers stand at the door. Whom a busy machine lets come after process 0 has given up and ended, nobody
+// is there to tell.
+void wait_for_callers(const FileDescriptor& listener, unsigned count) {
+  tcp_info info{};
+  const auto deadline = Clock::now() + 30s;
+  for (socklen_t size = sizeof info; info.tcpi_unacked < count && Clock::now() < deadline; size = sizeof info) {
+    if (getsockopt(listener.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) throw std::runtime_error("no count");
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+// What all said, where one of them had so many descriptors left; "hangs" where one took longer than 5 s from when all
+// others stood at the door of process 0.
 std::set<std::string> said_with(int short_process, int left) {
   TestJob job(processes);
+  Arrivals begun;
   std::vector<Child> children;
   for (int process = 0; process < processes; ++process) {
     children.emplace_back([&, process] {
+      if (process == 0) wait_for_callers(job.listener.socket, processes - 1);
+      if (process == 0) begun.arrive();
       if (process == short_process) leave_descriptors(left);
       const auto rendezvous = join_job(job.environment(process));
       rendezvous->barrier();
@@ -46,6 +64,7 @@ std::set<std::string> said_with(int short_process, int left) {
   }
   job.listener.socket.close();
   std::set<std::string> said;
+  if (!begun.all(1)) return {"hangs"};
   const auto deadline = Clock::now() + 5s;
   for (Child& child : children)
     said.insert(child.said(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now())));

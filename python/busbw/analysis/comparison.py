@@ -225,7 +225,11 @@ def _listed(sweeps: dict[Shape, dict[int, Figure]], name: str) -> str:
 
 def _matches(first: Sequence[Shape], second: Sequence[Shape], free: frozenset[str]) -> Iterator[tuple[Shape, Shape]]:
     """Each shape of A with the shapes of B that agree with it in most dimensions and contradict it in none."""
+    known = frozenset(second)
     for shape in first:
+        if shape in known:  # no other one agrees in all
+            yield shape, shape
+            continue
         scored = [(_agreement(shape, other, free), other) for other in second]
         best = max((score for score, _ in scored if score is not None), default=None)
         if best is not None:

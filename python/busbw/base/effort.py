@@ -15,6 +15,10 @@ ALLOWED = 3_000_000
 MIB = 1 << 20
 PER_MIB = 6_000
 """To read text in blocks and make lines of it."""
+PER_MIB_OF_RECORDS, PER_CASE_OF_RECORDS = 60_000, 5
+"""To make objects of the lines of a record."""
+PER_EXAMINED = 100
+"""What a case costs that is drawn, compared or judged once it is read."""
 PER_MIB_UNPACKED = {b"\x1f\x8b": 8_000, b"BZh": 50_000, b"\xfd7zXZ": 30_000, b"\x28\xb5\x2f\xfd": 15_000}
 """Beside it, by what a packed file starts with."""
 HINT = "split it, or give --whole where you trust it"
@@ -25,6 +29,10 @@ class Effort:
 
     def __init__(self, allowed: float = ALLOWED) -> None:
         self.left: float = allowed
+        self.per_case = 0
+        """What will be done with each case that is read now, beside reading it."""
+        self.is_cut = False
+        """Whether the user was told that a part alone was read."""
 
     @property
     def is_spent(self) -> bool:
@@ -52,7 +60,7 @@ class Effort:
     def part(self, share: float) -> Iterator[None]:
         """Only this share of what is left may be spent within; what is not stays for what follows."""
         before = self.left
-        if before <= 0 or before == math.inf:
+        if before <= 0 or before == math.inf or share >= 1:
             yield
             return
         mine = self.left = before * share
@@ -60,6 +68,15 @@ class Effort:
             yield
         finally:
             self.left = before - (mine - self.left)
+
+    @contextmanager
+    def examining(self) -> Iterator[None]:
+        """Each case that is read within will be examined, and pays for that as it is read: reading ends in time."""
+        before, self.per_case = self.per_case, PER_EXAMINED
+        try:
+            yield
+        finally:
+            self.per_case = before
 
 
 EFFORT = Effort()

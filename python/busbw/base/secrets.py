@@ -66,6 +66,10 @@ _SPLIT = re.compile(r"[^A-Z0-9]+")
 # Words that may be random, in base 62, 64 or its form for addresses.
 _LONG = re.compile(r"[A-Za-z0-9_~+/-]{20,}")
 _DIGEST = re.compile(r"(?:sha\d{1,3}|md5)[:-]?$", re.IGNORECASE)
+# What a resource of Oracle's cloud is called: its kind, its realm and its region come before drawn letters.
+_RESOURCE = re.compile(r"(?<![A-Za-z0-9_.-])ocid1\.[a-z0-9.-]{4,80}(?<=\.)$")
+_BEFORE = 100
+"""Characters before a word that tell what it is."""
 _PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh")
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-f]+|[0-9A-F]+)")
 _HEX_VALUE = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
@@ -149,7 +153,7 @@ def hide_values(text: str) -> str:
 
 
 def _hide_words(text: str) -> str:
-    shown = _LONG.sub(lambda found: _word_hidden(found[0], text[max(0, found.start() - 8) : found.start()]), text)
+    shown = _LONG.sub(lambda found: _word_hidden(found[0], text[max(0, found.start() - _BEFORE) : found.start()]), text)
     return _hide_tails(shown)
 
 
@@ -165,6 +169,8 @@ def _word_hidden(word: str, before: str) -> str:
     # What a C++ compiler makes of names looks random, and digests in base 64 are no secrets.
     # Public keys of SSH neither.
     if word.startswith(("_Z", *_PUBLIC)) or _DIGEST.search(before) or _DIGEST.match(word.partition("-")[0]):
+        return word
+    if word.isalnum() and word.islower() and _RESOURCE.search(before):
         return word
     marks = word.count("/") + word.count("+")
     if word[0] not in "/~" and marks * 8 <= len(word) and is_random(word, of_one_case=marks == 0):

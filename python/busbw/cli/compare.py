@@ -8,7 +8,7 @@ import sys
 from busbw.analysis.comparison import Comparison, Options, Side, compare_all
 from busbw.base.errors import UsageError
 from busbw.base.words import Args
-from busbw.cli.sources import SOURCES_HELP, resolve
+from busbw.cli.sources import SOURCES_HELP, resolve, sharing
 from busbw.records import Collective
 
 EPILOG = f"""\
@@ -42,7 +42,7 @@ def comparisons(
     words: list[str], runs: str | None, options: Options, collective: Collective | None = None
 ) -> list[Comparison]:
     """Every other side against the first."""
-    sides = [side for word in words for side in _sides(word, runs, collective)]
+    sides = [side for word in sharing(words) for side in _sides(word, runs, collective)]
     if len(sides) < 2:
         raise UsageError(f"'{words[0]}' is one run, and comparing needs two; see `busbw compare --help`")
     return compare_all(sides, options)

@@ -154,12 +154,13 @@ def _run(verb: Verb, words: list[str]) -> int:
 
         print(verb_help(verb.name, module.EPILOG), end="")
         return 0
-    if vars(args).get("whole"):
-        from busbw.base.effort import EFFORT
+    from busbw.base.effort import EFFORT
 
+    EFFORT.is_cut = False
+    if vars(args).get("whole"):
         EFFORT.lift()
     done: int = module.run(args)
-    return done
+    return done or int(EFFORT.is_cut)  # of a part of what the user named nothing is all well
 
 
 def _find(name: str) -> Verb:

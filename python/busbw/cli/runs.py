@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.base.errors import UsageError, UserError
 from busbw.base.words import Args
 from busbw.runs import store
@@ -72,12 +73,15 @@ def _list(root: Path, args: Args) -> None:
 
 
 def _show(root: Path, args: Args) -> None:
+    from busbw.cli.sources import say_part
     from busbw.records import read_records
     from busbw.report.runs import run_text
     from busbw.runs.destination import RECORD_NAME
 
     folder = find_one(args.run, root)
-    for record in read_records(folder / RECORD_NAME):
+    with EFFORT.examining():
+        records = read_records(folder / RECORD_NAME, say_part)
+    for record in records:
         print(run_text(record, store.read_labels(folder), folder), end="")
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UsageError, UserError
 from busbw.base.files import read_start
-from busbw.records import Collective, Record, read_records
+from busbw.records import Case, Collective, Record, read_records
 
 _NUMBERED = re.compile(r"(.+)#(\d+)")
 CATALOGUE = "catalogue:"
 EXPERIMENT = "experiment.json"
 RECORD = "record.jsonl"
+SMALL = 1 << 16
+"""Bytes that a word counts for at least where words share what a call may spend."""
 SOURCES_HELP = """\
 A run is named by a file or folder of records, or a log or folder of logs
 that `busbw import` can read. A kept run is named by a tag or its id (or a
@@ -44,11 +48,27 @@ def resolve(
     `by_variant` makes a run of each named variant of a record, for those who compare runs with each other.
     `collective` is what logs measure in which nothing says it.
     """
-    return [
-        labelled
-        for word in words
-        for labelled in _resolve_one(word, runs, by_variant=by_variant, collective=collective)
-    ]
+    found: list[Labelled] = []
+    for word in sharing(words):
+        found += _resolve_one(word, runs, by_variant=by_variant, collective=collective)
+    return found
+
+
+def sharing(words: Sequence[str]) -> Iterator[str]:
+    """The words, each with its share of what the call may spend: half is divided by sizes, half among all alike."""
+    sizes = [_size(word) for word in words]
+    shares = [each / sum(sizes) + 1 / len(sizes) for each in sizes]
+    for at, word in enumerate(words):
+        with EFFORT.part(shares[at] / sum(shares[at:])):
+            yield word
+
+
+def _size(word: str) -> int:
+    """Bytes that will be read for a word, or a guess."""
+    path = Path(word)
+    with suppress(OSError, ValueError):
+        return max(SMALL, (path / RECORD if path.is_dir() else path).stat().st_size)
+    return SMALL
 
 
 def _resolve_one(word: str, runs: str | None, *, by_variant: bool, collective: Collective | None) -> list[Labelled]:
@@ -77,7 +97,7 @@ def resolve_sides(
 ) -> list[Labelled]:
     """As `resolve`, but runs that repeat each other share a label: A+B, and the trials of an experiment's variant."""
     found: list[Labelled] = []
-    for word in words:
+    for word in sharing(words):
         parts = word.split("+") if "+" in word and not Path(word).exists() else [word]
         if len(parts) > 1:
             found += [
@@ -94,21 +114,39 @@ def _trials(folder: Path) -> list[Labelled]:
     """Every trial of an experiment that left a record, under the name of its variant, in the variants' order."""
     plan = import_module("busbw.experiment.plan").load(folder)
     trials = import_module("busbw.experiment.loop").read_trials(folder)
-    found = []
+    names, paths = [], []
     for number, variant in enumerate(plan.variants):
         values = [f"{factor.name}={level.label}" for factor, level in zip(plan.factors, variant.levels, strict=True)]
         name = variant.name if number else f"baseline ({', '.join(values)})"
         for trial in trials:
             if trial.variant == number and trial.outcome.value == "measured":
-                path = folder / "trials" / f"r{trial.round:04d}-v{number:03d}" / RECORD
-                found += [Labelled(name, record) for record in read_records(path)]
+                names.append(name)
+                paths.append(folder / "trials" / f"r{trial.round:04d}-v{number:03d}" / RECORD)
+    read = _read(paths, str(folder))
+    found = [Labelled(name, record) for name, records in zip(names, read, strict=False) for record in records]
     if not found:
         raise UserError(f"{folder} is an experiment without a trial that was measured: there is nothing to report")
     return found
 
 
-def _say(sentence: str) -> None:
+def say_part(sentence: str) -> None:
+    """A part alone was read: the command does not end as if it were all."""
+    EFFORT.is_cut = True
     print(f"busbw: {sentence}", file=sys.stderr)
+
+
+def _read(paths: Sequence[Path], name: str) -> list[list[Record]]:
+    """The records of each of files that may be anybody's, as far as the sum of the call goes."""
+    found: list[list[Record]] = []
+    for at, path in enumerate(paths):
+        if at and EFFORT.is_spent:
+            say_part(
+                f"{name}: {len(paths) - at} of its {len(paths)} records were not read, as they cost too much: {HINT}"
+            )
+            break
+        with EFFORT.examining():
+            found.append(read_records(path, say_part))
+    return found
 
 
 def _load(name: str, runs: str | None, collective: Collective | None) -> list[tuple[str, list[Record]]]:
@@ -123,8 +161,8 @@ def _load_records(name: str, runs: str | None, collective: Collective | None) ->
     path = Path(name)
     if path.is_dir():
         if not (path / RECORD).exists():
-            return list(import_module("busbw.importers").load(path, collective, _say))
-        return read_records(path / RECORD)
+            return list(import_module("busbw.importers").load(path, collective, say_part))
+        return _read([path / RECORD], name)[0]
     if path.exists():
         return _read_file(path, collective)
     from busbw.runs import store
@@ -136,7 +174,7 @@ def _load_records(name: str, runs: str | None, collective: Collective | None) ->
             f"'{name}' is neither a file nor the id or tag of a run in {store.location(runs)}; "
             "`busbw runs` lists the runs, `busbw import --help` the logs that can be read"
         )
-    return [record for path in kept for record in read_records(path)]
+    return [record for records in _read(kept, name) for record in records]
 
 
 def _read_file(path: Path, collective: Collective | None) -> list[Record]:
@@ -146,18 +184,20 @@ def _read_file(path: Path, collective: Collective | None) -> list[Record]:
     if re.match(rb'\{"schema"\s*:\s*\d', start) or (
         start.startswith(b"{") and b'"kind"' in start and b'"run"' in start
     ):
-        return read_records(path)
-    return list(import_module("busbw.importers").load(path, collective, _say))
+        return _read([path], str(path))[0]
+    return list(import_module("busbw.importers").load(path, collective, say_part))
 
 
 def _by_variant(record: Record) -> Iterator[Record]:
     """A record of several named variants (K0, K1, ...) is as many runs: they compete with each other."""
-    variants = list(dict.fromkeys(case.variant for case in record.cases))
+    variants: dict[str | None, list[Case]] = {}
+    for case in record.cases:
+        variants.setdefault(case.variant, []).append(case)
     if len(variants) < 2:
         yield record
         return
-    for variant in variants:
-        yield replace(record, cases=tuple(case for case in record.cases if case.variant == variant))
+    for cases in variants.values():
+        yield replace(record, cases=tuple(cases))
 
 
 def _short(name: str) -> str:

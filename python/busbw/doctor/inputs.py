@@ -41,7 +41,7 @@ MOST_FILES = 20_000
 BLOCK_BYTES = 1 << 20
 FOR_READING, FOR_TABLES = 0.7, 0.45
 """Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
-PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED, PER_MIB_OF_RECORDS = 150, 12_000, 1_500, 60_000
+PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED = 150, 12_000, 1_500
 """To open a file, to tell what it is, to search it for the words of tables; to read records."""
 MANY, PER_MIB_OF_MANY = 64, 50_000
 """More files than that are the logs of a job's ranks: they may cost more together, by their size on disk."""
@@ -112,7 +112,7 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     snapshot = base or Snapshot(SAVED)
     records: tuple[Record, ...] = ()
     _allow((*inputs.files, *inputs.logs))
-    full = EFFORT.left
+    full, unfit_files = EFFORT.left, 0
     for at, name in enumerate(inputs.files):
         if full * FOR_READING > EFFORT.left:
             unread = (
@@ -126,9 +126,10 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
             # Cores, dumps and broken files lie beside logs.
             if inputs.named is None or name in inputs.named:
                 raise
+            unfit_files += 1
             snapshot, more = replace(snapshot, notes=(*snapshot.notes, f"passed over: {unfit}")), ()
         records += more
-    if inputs.files and len(snapshot.notes) == len(inputs.files):
+    if inputs.files and unfit_files == len(inputs.files):
         raise UserError(f"none of the files can be read: {snapshot.notes[0]}")
     names = (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs))
     with EFFORT.part(FOR_TABLES):
@@ -194,8 +195,10 @@ def _add(  # noqa: PLR0911 - one for each kind of file
             f"`busbw import {name} --recordings FOLDER` makes a recording of it"
         )
     if text.lstrip().startswith("{") and not is_json_log(start.lstrip()) and _may_be_record(text):
-        EFFORT.spend(files.bytes_on_disk(name) * PER_MIB_OF_RECORDS / MIB)
-        return snapshot, tuple(read_records(Path(name)))
+        said: list[str] = []
+        with EFFORT.part(FOR_TABLES):
+            records = tuple(read_records(Path(name), said.append))
+        return replace(snapshot, notes=(*said, *snapshot.notes)), records
     if "<graphs" in text:
         return replace(snapshot, graph=_text(name)), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:

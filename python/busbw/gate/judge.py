@@ -10,9 +10,13 @@ from busbw.analysis.comparison import Shape, shape_of
 from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import Interval, median_interval
 from busbw.analysis.units import format_bytes, format_us
+from busbw.base.effort import EFFORT, HINT
 from busbw.base.errors import UserError
 from busbw.gate.thresholds import Threshold
 from busbw.records import Case, Record
+
+MOST_PAIRS = 3_000_000
+"""Of kinds of cases and thresholds, where the files may be anybody's: about a second."""
 
 
 class Result(Enum):
@@ -34,28 +38,40 @@ class Check:
     brief: str = ""
 
 
-def judge(
+def judge(  # noqa: PLR0913 - options that are named
     record: Record,
     thresholds: Sequence[Threshold],
     *,
     machine: str | None = None,
     strict: bool = False,
     impossible: Mapping[int, str] | None = None,
+    in_part: bool = False,
 ) -> list[Check]:
     """Every check that applies; UserError where none does, since a gate that judged nothing has let nothing through.
 
     `impossible` says by a case's place in the record why its figures cannot be true: they fail whatever the limit.
+    `in_part`: not all of the record was read, and a size that is not there may be in the rest.
     """
     kind = machine or record.run.machine
     checks = _wrong(record)
     for index, why in (impossible or {}).items():
         case = record.cases[index]
         checks.append(Check(f"{shape_of(case)} at {format_bytes(case.bytes)}", Result.FAILED, f"impossible: {why}"))
+    measured: dict[tuple[Shape, int], list[Case]] = {}
     shapes = {shape_of(case) for case in record.cases}
-    for threshold in thresholds:
-        if threshold.fits_machine(kind):
-            checks += [_check(record, shape, threshold, strict=strict) for shape in sorted(shapes, key=str)
-                       if threshold.fits(shape)]  # fmt: skip
+    for case in record.cases:
+        if case.outcome == "measured":
+            measured.setdefault((shape_of(case), case.bytes), []).append(case)
+    meant = [threshold for threshold in thresholds if threshold.fits_machine(kind)]
+    if len(shapes) * len(meant) > MOST_PAIRS and not EFFORT.is_lifted:
+        raise UserError(f"{len(shapes):,} kinds of cases are more than a gate compares with {len(meant):,} thresholds: "
+                        f"{HINT}", exit_code=2)  # fmt: skip
+    ordered = sorted(shapes, key=str)
+    for threshold in meant:
+        for shape in filter(threshold.fits, ordered):
+            cases = measured.get((shape, threshold.bytes), [])
+            if cases or not in_part:
+                checks.append(_check(tuple(cases), shape, threshold, strict=strict))
     if not any(check.threshold for check in checks):
         raise UserError(_nothing(kind, thresholds, shapes), exit_code=2)
     return checks
@@ -83,15 +99,11 @@ def _wrong(record: Record) -> list[Check]:
     return checks
 
 
-def _check(record: Record, shape: Shape, threshold: Threshold, *, strict: bool) -> Check:
-    cases = [
-        case for case in record.cases
-        if case.bytes == threshold.bytes and case.outcome == "measured" and shape_of(case) == shape
-    ]  # fmt: skip
+def _check(cases: tuple[Case, ...], shape: Shape, threshold: Threshold, *, strict: bool) -> Check:
     name = f"{shape} at {format_bytes(threshold.bytes)}"
     if not cases:
         return Check(name, Result.FAILED, f"not measured; {_needed(threshold)}", threshold)
-    return _judged(name, tuple(cases), threshold, strict=strict)
+    return _judged(name, cases, threshold, strict=strict)
 
 
 def _judged(name: str, cases: tuple[Case, ...], threshold: Threshold, *, strict: bool) -> Check:

@@ -16,15 +16,18 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-from busbw.base.effort import EFFORT, HINT
+from busbw.base.effort import EFFORT, HINT, PER_EXAMINED
 from busbw.base.errors import UserError
 from busbw.importers.draft import ImportedSweep
 from busbw.importers.file import import_folder, import_path, import_stream
+from busbw.importers.lines import OVERDRAFT
 from busbw.importers.report import FileReport
 from busbw.records import Collective, Record
 
-PER_LOADED, PER_LOADED_SWEEP = 100, 1_500
-"""What a case and a sweep cost that are examined at once, in units of work: most of that comes after they are read."""
+PER_LOADED_SWEEP = 1_500
+"""What a sweep costs that is examined at once, beside its cases, in units of work."""
+WORTH = PER_LOADED_SWEEP // PER_EXAMINED
+"""Cases of a sweep that cost more to be read than to be left in."""
 
 __all__ = ["FileReport", "ImportedSweep", "import_folder", "import_path", "import_stream", "load"]
 
@@ -42,13 +45,14 @@ def load(
 
     def take(sweep: ImportedSweep) -> None:
         nonlocal left_out
-        EFFORT.spend(PER_LOADED_SWEEP + PER_LOADED * len(sweep))
-        if EFFORT.is_spent and records:
+        EFFORT.spend(PER_LOADED_SWEEP)
+        if EFFORT.is_spent and records and (len(sweep) <= WORTH or EFFORT.left < -OVERDRAFT):
             left_out += 1
             return
         records.append(sweep.record())
 
-    report = read(Path(path), take, collective=collective)
+    with EFFORT.examining():
+        report = read(Path(path), take, collective=collective)
     if report.is_part:
         tell(f"{path}: {report.skimmed_over}")
     if left_out:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.base.secrets import shortened
-from busbw.importers.draft import Draft, Sink
+from busbw.importers.draft import Draft, Sink, is_enough
 from busbw.importers.json_values import json_values, whole_number
 from busbw.importers.tool_table import OpenTable, bandwidths, op_of_collective
 from busbw.importers.torch_names import torch_collective
 from busbw.importers.values import number
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Case, Collective, Tool
 from busbw.records.bandwidth import GBps_from_Gbps, bus_factor
 
@@ -40,12 +42,17 @@ def parse(text: str, sink: Sink) -> None:
                 sink.problem(line, f"DeepSpeed's {str(name)[:60]}, which busbw has no collective for")
                 continue
             _run(sink, line, collective, sizes, ranks if ranks and ranks < 1 << 24 else None)
+            if is_enough(sink):
+                return
 
 
 def _run(sink: Sink, line: int, collective: Collective, sizes: Mapping[str, Any], ranks: int | None) -> None:
     table = OpenTable(sink)
     table.open(Draft(FORMAT, Tool("DeepSpeed communication logger"), line, collective, size=ranks), sink.sweep_starts())
-    for raw in list(sizes.values())[:20_000]:
+    for at, raw in enumerate(list(sizes.values())[:20_000]):
+        if at and is_enough(sink):
+            break
+        EFFORT.left -= PER_CELLS
         if not isinstance(raw, dict):
             continue
         size, milliseconds = whole_number(raw.get("msg_size_bytes")), number(str(raw.get("avg_latency_ms"))[:40])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
+from busbw.base.effort import EFFORT
 from busbw.base.secrets import hide
 from busbw.importers.context import Surroundings, machine_named
 from busbw.importers.shape import Said, decide
+from busbw.importers.work_limit import PER_CASE
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
 from busbw.records.alike import RunLines, end_to_json
 from busbw.records.model import place, place_end
@@ -40,6 +42,26 @@ class Figures(Protocol):
         """What all of them measure."""
 
 
+class Cases(list[Case]):
+    """Cases that pay as they are added: a table of any length ends where the sum of the call does, not behind it."""
+
+    def __init__(self, cases: Iterable[Case] = (), paid: int = 0) -> None:
+        super().__init__(cases)
+        self.paid = paid
+        """How many of them are paid for."""
+
+    def append(self, case: Case) -> None:
+        """One more."""
+        pay_for_case()
+        self.paid += 1
+        super().append(case)
+
+
+def pay_for_case() -> None:
+    """A case is made, and will be examined where somebody asked for that."""
+    EFFORT.left -= PER_CASE + EFFORT.per_case
+
+
 @dataclass
 class Draft:
     """What a format knows of one sweep; `complete` adds the surroundings."""
@@ -48,10 +70,12 @@ class Draft:
     tool: Tool
     line: int
     collective: Collective | None = None
-    cases: list[Case] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=Cases)
     figures: Figures | None = None
     """The cases of a format that keeps them as text until they are asked for; then `cases` is empty."""
     rows: int = 0
+    rows_paid: bool = False
+    """Whether each row was paid for as it was read, and what will be examined of it."""
     content: list[str] = field(default_factory=list)
     ranks: tuple[Rank, ...] = ()
     size: int | None = None
@@ -73,6 +97,11 @@ class Draft:
     notes: list[str] = field(default_factory=list)
     tags: tuple[str, ...] = ()
     end: End | None = None
+
+    @property
+    def paid(self) -> int:
+        """How many of the cases are paid for."""
+        return self.cases.paid if isinstance(self.cases, Cases) else 0
 
 
 class Collector(Protocol):
@@ -115,6 +144,13 @@ class Sink(Protocol):
 
     def stops_before(self, line: int | None) -> None:
         """Reading ends before that line, as it costs too much."""
+
+
+def is_enough(sink: Sink, line: int | None = None) -> bool:
+    """Whether the call has cost what it may, for readers of documents between two rows; tells so."""
+    if EFFORT.is_spent:
+        sink.stops_before(line)
+    return EFFORT.is_spent
 
 
 @dataclass(frozen=True)

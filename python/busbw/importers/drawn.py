@@ -15,7 +15,7 @@ from busbw.importers.columns import FIGURES, Column, column_of, is_table, with_p
 from busbw.importers.draft import Sink
 from busbw.importers.flat import FORMAT, MAX_ROWS, Runs, decimal_commas
 from busbw.importers.prefixes import before_anchor
-from busbw.importers.work_limit import PER_CELLS
+from busbw.importers.work_limit import PER_CASE, PER_CELLS
 
 __all__ = ["FORMAT", "STARTS", "Parser"]
 
@@ -109,7 +109,7 @@ class Parser:
     def _row(self, cells: list[str], line: str, number_: int) -> None:
         if not self._rows and self._is_units(cells):
             return
-        EFFORT.left -= PER_CELLS
+        EFFORT.left -= PER_CELLS + PER_CASE + EFFORT.per_case
         self._rows.append((number_, cells, line))
         if len(self._rows) >= MAX_ROWS:
             self._flush()
@@ -145,7 +145,8 @@ class Parser:
     def _flush(self) -> None:
         assert self._runs is not None
         runs = self._runs
-        EFFORT.left += PER_CELLS * len(self._rows)  # each pays when it is read
+        # What becomes of each pays for it once more.
+        EFFORT.left += (PER_CELLS + PER_CASE + EFFORT.per_case) * len(self._rows)
         runs.mark = self._mark
         runs.commas = self._mark != "," and decimal_commas([cells for _, cells, _ in self._rows])
         if None in self._columns:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.importers.context import Surroundings
-from busbw.importers.draft import Draft, Sink
+from busbw.importers.draft import Draft, Sink, is_enough
 from busbw.importers.json_values import json_values, whole_number
 from busbw.importers.samples_of_calls import Call, Calls
 from busbw.importers.torch_names import torch_collective, torch_type
 from busbw.importers.values import number
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Tool
 
 FORMAT = "et_replay calls"
@@ -38,6 +40,9 @@ class Replays:
         """The calls of one rank."""
         self._around = self._around or around
         for raw in calls:
+            EFFORT.left -= PER_CELLS
+            if is_enough(self._sink):
+                break
             if not isinstance(raw, dict) or raw.get("comms") in _NO_TRANSFER:
                 continue
             call, time = _call(raw), number(str(raw.get("latency_us"))[:40])

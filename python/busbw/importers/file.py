@@ -185,7 +185,7 @@ def import_stream(  # noqa: PLR0913 - options that are named
 
 
 def _take_records(source: Source, report: FileReport, take: Take) -> None:
-    for record in parse_records(source.binary(), source.name):
+    for record in parse_records(source.binary(), source.name, report.ends_early):
         report.notes.extend(record.notes)
         collectives = list(dict.fromkeys(case.collective for case in record.cases))
         ranks = next((case.ranks for case in record.cases if case.ranks), None)

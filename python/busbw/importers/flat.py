@@ -12,7 +12,7 @@ from busbw.base.effort import EFFORT
 from busbw.importers.cells import has_decimal_comma
 from busbw.importers.collective import collective_of_file, named_in
 from busbw.importers.columns import FIGURES, SIZES, Column, Key
-from busbw.importers.draft import Draft, Sink
+from busbw.importers.draft import Cases, Draft, Sink, pay_for_case
 from busbw.importers.json_values import whole_number
 from busbw.importers.nccl_tests_rows import OPS
 from busbw.importers.rates import settled
@@ -162,6 +162,7 @@ class Runs:
             return False
         row = Row(size, time, algbw, busbw, bw)
         cells = {**plain, "wrong": figures["wrong"][0]} if "wrong" in figures else plain
+        pay_for_case()
         run.raws.append(_Raw(row, key.placement or _placement(plain), cells, key.variant or plain.get("variant")))
         run.content.append(content[:500])
         return True
@@ -213,7 +214,7 @@ class Runs:
             groups.setdefault(
                 tuple(each.unit if each else "-" for each in (row.size, row.time, row.algbw, row.busbw, row.bw)), []
             ).append(raw)
-        cases: list[Case] = []
+        cases = Cases(paid=len(run.raws))
         decided: list[tuple[list[_Raw], Units]] = []
         notes: list[str] = []
         variants = list(dict.fromkeys(raw.variant for raw in run.raws))

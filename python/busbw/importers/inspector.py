@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
-from busbw.importers.draft import Draft, Sink
+from busbw.importers.draft import Draft, Sink, is_enough
 from busbw.importers.json_values import json_values, whole_number
 from busbw.importers.samples_of_calls import Call, Calls
 from busbw.importers.torch_names import torch_collective
 from busbw.importers.values import number
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Library, Tool
 
 FORMAT = "NCCL Inspector JSON"
@@ -32,6 +34,7 @@ class Jobs:
 
     def take(self, raw: dict[str, Any], line: int) -> bool:
         """One object; whether it is one of the Inspector's."""
+        EFFORT.left -= PER_CELLS
         header, calls = raw.get("header"), raw.get("coll_perf")
         if not isinstance(header, dict):
             return False
@@ -118,5 +121,7 @@ def parse(text: str, sink: Sink) -> None:
     jobs = sink.shared(Jobs)
     for line, value in json_values(text):
         for raw in value if isinstance(value, list) else [value]:
+            if is_enough(sink, line):
+                return
             if not isinstance(raw, dict) or not jobs.take(raw, line):
                 sink.problem(line, "an object that is none of NCCL Inspector's")

@@ -6,10 +6,12 @@ import json
 import re
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.base.secrets import shortened
 from busbw.importers.context import Surroundings
 from busbw.importers.draft import Draft, Sink
 from busbw.importers.values import collective_named, number
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Case, Library, Tool
 
 FORMAT = "mscclpp-test JSON lines"
@@ -30,6 +32,7 @@ class Parser:
         """Whether the line belongs to this format."""
         if '"busBw"' not in line or '"kernel"' not in line or not _LINE.match(line):
             return False
+        EFFORT.left -= PER_CELLS
         try:
             raw = json.loads(line)
         except (ValueError, RecursionError):

@@ -8,11 +8,13 @@ from collections import deque
 from itertools import pairwise
 from typing import Any
 
+from busbw.base.effort import EFFORT
 from busbw.base.secrets import hide_random, shortened
 from busbw.importers.context import Command, is_kept, without_secrets
-from busbw.importers.draft import Draft, Sink
+from busbw.importers.draft import Draft, Sink, is_enough
 from busbw.importers.nccl_tests_text import MAX_ROWS
 from busbw.importers.values import collective_named, number, type_named, version_of_code
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Average, Case, Collective, Device, End, Library, Placement, Rank, Tool
 
 FORMAT = "nccl-tests JSON"
@@ -147,6 +149,8 @@ def _run(document: dict[str, Any], sink: Sink, line: int, text: str, cut_off: bo
         _results(results[start : start + MAX_ROWS], draft, _dict(document.get("config")), sink, line)
         if draft.cases:
             sink.sweep_ends(draft, around)
+        if is_enough(sink):
+            break
 
 
 def _draft(document: dict[str, Any], command: Command | None, line: int, cut_off: bool) -> Draft:
@@ -182,6 +186,9 @@ def _results(results: list[Any], draft: Draft, config: dict[str, Any], sink: Sin
     average = _average(draft.arguments)
     placements: tuple[Placement, ...] = ("out_of_place", "in_place")
     for index, entry in enumerate(results):
+        if draft.cases and is_enough(sink):
+            return
+        EFFORT.left -= PER_CELLS
         result = _dict(entry)
         size, count = _int(result.get("size")), _int(result.get("count"))
         if size is None or count is None or size < 0:

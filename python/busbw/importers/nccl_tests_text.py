@@ -40,6 +40,7 @@ from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row,
 from busbw.importers.nccl_tests_usual import UsualRows, usual_rows
 from busbw.importers.shape import size_of_list
 from busbw.importers.values import number
+from busbw.importers.work_limit import pay_for_rows, rows_affordable
 
 FORMAT = "nccl-tests text"
 MSCCLPP_FORMAT = "mscclpp-test"
@@ -122,10 +123,7 @@ class Parser:
         return stripped.startswith(("Out of bounds", "Avg bus")) and self._footer(stripped)
 
     def lines_follow(self, lines: list[str], at: int, first: int) -> int:
-        """Take the lines from `at` on that can be nobody else's, and return how many: faster than one by one.
-
-        `first` is the number of the first of all lines.
-        """
+        """Take lines from `at` on that can be nobody else's, and return how many; `first` is the first one's number."""
         start, end = at, len(lines)
         while at < end:
             line = lines[at]
@@ -151,7 +149,9 @@ class Parser:
         """Take the usual rows that follow each other, and return where they end."""
         if self._layout is None or self._usual is None or self._fragment or not self._all_plain:
             return at
-        past = self._usual.past(lines, at, min(len(lines), at + MAX_ROWS - len(self._content)))
+        most = rows_affordable(MAX_ROWS - len(self._content))
+        past = self._usual.past(lines, at, min(len(lines), at + most))
+        pay_for_rows(past - at)
         self._content += lines[at:past]
         self._split_endless()
         return past
@@ -199,6 +199,7 @@ class Parser:
     def _take(self, line: str, row: Row | None) -> None:
         """Keep a row; a usual one comes without being cut and stays so while all others are usual too."""
         assert self._layout is not None
+        pay_for_rows(1)
         if row is not None and self._all_plain:
             self._all_plain = False
             self._rows = [row_of(each, self._layout) for each in self._content]
@@ -367,6 +368,7 @@ class Parser:
             line=self._start + start if start else self._start,
             collective=collective,
             rows=len(content),
+            rows_paid=True,
             content=content,
             ranks=ranks,
             size=size,

@@ -27,7 +27,7 @@ from busbw.importers.nccl_tests_text import RCCL_FORMAT as RCCL_TESTS
 from busbw.importers.prefixes import WITHOUT_PREFIX, Peeler, before_anchor, split_prefix
 from busbw.importers.report import FileReport, Told
 from busbw.importers.stream import RankSink, Stream
-from busbw.importers.work_limit import PER_CASE, PER_FIGURES, PER_LINE, PER_SWEEP, WorkLimit, may_head_table
+from busbw.importers.work_limit import PER_CASE, PER_LINE, PER_SWEEP, WorkLimit, may_head_table
 from busbw.records import Collective
 
 MAX_TRIES = 20_000
@@ -138,6 +138,7 @@ class Reading:
         if not draft.cases and not draft.figures:
             self.problem(draft.line, "a sweep without cases")
             return
+        paid = draft.paid
         if draft.format in _EXACT and not self._agrees(draft):
             return
         said = NcclSaid(frozenset(sizes), host, environment, version)
@@ -147,7 +148,9 @@ class Reading:
         self.ordinal += 1
         kind = describe(sweep.collectives, sweep.ranks, sweep.run.machine)
         self._report.count(kind, draft.rows, draft.format)
-        EFFORT.spend(PER_SWEEP + (PER_CASE * len(draft.cases) or PER_FIGURES * draft.rows))
+        EFFORT.spend(PER_SWEEP + PER_CASE * max(0, len(draft.cases) - paid))
+        if not draft.rows_paid:
+            EFFORT.spend(EFFORT.per_case * max(0, len(sweep) - paid))
         for note in sweep.run.notes:
             self._report.note(draft.line, note)
         for case in draft.cases:
@@ -233,6 +236,8 @@ class Reading:
 
     def stops_before(self, line: int | None) -> None:
         """The call has cost what it may: what was read counts, and says that it is a part."""
+        if self._part:
+            return
         where = f"to line {line - 1}" if line and line > 1 else "in part"
         self._part = f"the file was read {where} and no further"
         self._report.ends_early(f"{self._part}, as reading costs too much: {HINT}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from busbw.importers.draft import Draft, Sink
+from busbw.base.effort import EFFORT
+from busbw.importers.draft import Draft, Sink, is_enough
 from busbw.importers.json_values import json_values
 from busbw.importers.values import collective_named, number
+from busbw.importers.work_limit import PER_CELLS
 from busbw.records import Case, Collective, Library, Tool
 
 FORMAT = "superbench results"
@@ -31,6 +33,8 @@ def parse(text: str, sink: Sink) -> None:
         for node in value if isinstance(value, list) else [value]:
             if isinstance(node, dict):
                 found += _node(node, sink, line)
+            if is_enough(sink):
+                return
     if not found:
         sink.problem(1, "superbench's results without figures of collectives")
 
@@ -48,7 +52,7 @@ def _node(node: dict[str, Any], sink: Sink, line: int) -> int:
         run.setdefault(int(match["size"]), {})[_FIELDS[match["figure"]]] = figure
     for (bench, name, serial), sizes in runs.items():
         collective = collective_named(name)
-        if collective is not None:
+        if collective is not None and not is_enough(sink):
             _run(node, (bench, serial), collective, sizes, sink, line)
     return len(runs)
 
@@ -72,6 +76,9 @@ def _run(  # noqa: PLR0913, PLR0917 - what a run is made of
         **({"group": named[1]} if named[1] else {}),
     }
     for size, figures in sorted(sizes.items()):
+        if draft.cases and is_enough(sink):
+            break
+        EFFORT.left -= PER_CELLS
         draft.cases.append(
             Case(
                 run="",

@@ -21,7 +21,7 @@ PER_TAKEN = 5
 PER_CELLS, PER_CASE = 20, 10
 """Of a row in a form of people's own, and of what becomes of a row: an object, checked and written."""
 PER_FIGURES = 4
-"""Of a row of nccl-tests, which becomes no object."""
+"""Of a row of nccl-tests, which becomes no object, and two cases for who asks for them."""
 PER_SWEEP = 110
 PER_PROBLEM = 150
 """A line that looked like a result and is none costs more than one that never did."""
@@ -29,6 +29,16 @@ LONG, PER_LONG = 500, 32
 """Lines that are not known again by their shape, and how many of their characters cost as much as a unit of work."""
 LONGEST = 2000
 """Of longer lines most formats look at no more."""
+
+
+def pay_for_rows(count: int) -> None:
+    """So many rows of nccl-tests were read, and what will be examined of them."""
+    EFFORT.left -= count * (PER_FIGURES + 2 * EFFORT.per_case)
+
+
+def rows_affordable(most: int) -> int:
+    """How many rows of nccl-tests may be read at once."""
+    return int(max(0.0, min(most, 1 + EFFORT.left / (PER_FIGURES + 2 * EFFORT.per_case))))
 
 
 class WorkLimit:

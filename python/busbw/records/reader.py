@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from busbw.base.bounds import bounded
+from busbw.base.effort import EFFORT, HINT, MIB, PER_CASE_OF_RECORDS, PER_MIB_OF_RECORDS
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk, open_to_read
 from busbw.base.text import clean
@@ -26,6 +27,10 @@ _LINE_START = b'{"schema":'
 """How every writer of ours begins a line; other text that ends without a newline is not called cut off."""
 
 
+Tell = Callable[[str], None]
+"""Takes a sentence for the user."""
+
+
 class _NotJsonError(InvalidLineError):
     """The line is no JSON at all, as one that was cut off is."""
 
@@ -38,13 +43,17 @@ class _Building:
     notes: list[str] = field(default_factory=list)
 
 
-def read_records(path: str | PathLike[str]) -> list[Record]:
-    """Every record of a JSON Lines file, in the order of their `run` lines."""
+def read_records(path: str | PathLike[str], tell: Tell | None = None) -> list[Record]:
+    """Every record of a JSON Lines file, in the order of their `run` lines.
+
+    With `tell` the file may be anybody's: it costs no more than what is left of the call, at least one case is read,
+    and a part says so in its notes and to `tell`.
+    """
     name = fspath(path)
     with open_to_read(Path(path)) as stream:
         try:
             with bounded(name, bytes_on_disk(stream.fileno())):
-                return parse_records(stream, name)
+                return parse_records(stream, name, tell)
         except OSError as problem:
             raise UserError(f"cannot read {name}: {problem.strerror or problem}") from problem
 
@@ -57,11 +66,18 @@ def read_record(path: str | PathLike[str]) -> Record:
     return records[0]
 
 
-def parse_records(stream: BinaryIO, name: str) -> list[Record]:
-    """Every record of an open binary stream; `name` is what complaints call it."""
+def parse_records(stream: BinaryIO, name: str, tell: Tell | None = None) -> list[Record]:
+    """Every record of an open binary stream; `name` is what complaints call it, `tell` as for `read_records`."""
     building: dict[str, _Building] = {}
     file_notes: list[str] = []
+    part = ""
     for number, line, is_last in _lines(stream, name):
+        if tell is not None:
+            if EFFORT.is_spent and any(each.cases for each in building.values()):
+                part = f"{name}: the file was read to line {number - 1} and no further"
+                tell(f"{part}, as reading costs too much: {HINT}")
+                break
+            EFFORT.left -= len(line) * PER_MIB_OF_RECORDS / MIB + PER_CASE_OF_RECORDS + EFFORT.per_case
         try:
             decoded = decode(_json(line))
         except _NotJsonError as problem:
@@ -78,12 +94,14 @@ def parse_records(stream: BinaryIO, name: str) -> list[Record]:
         _add(decoded, building, f"{name}:{number}")
     if not building:
         raise UserError(f"{name} holds no busbw record")
-    return [_finished(each, name, file_notes) for each in building.values()]
+    return [_finished(each, name, file_notes, part) for each in building.values()]
 
 
-def _finished(each: _Building, name: str, file_notes: list[str]) -> Record:
+def _finished(each: _Building, name: str, file_notes: list[str], part: str) -> Record:
     notes, run = each.notes + file_notes, clean(each.run.run)
-    if each.end is None:
+    if each.end is None and part:
+        notes.append(part)
+    elif each.end is None:
         notes.append(f"{name}: run {run} has no end line: it was cut off, its {len(each.cases)} cases stand")
     elif each.end.cases != len(each.cases):
         notes.append(f"{name}: run {run} ended with {each.end.cases} cases, but {len(each.cases)} are here")

@@ -160,9 +160,10 @@ def _blocks(over: Sequence[str], names: Sequence[str], rows: Sequence[Sequence[s
             units.append([i])
     block: list[int] = []
     for number, unit in enumerate(units):
-        rest = [i for later in units[number:] for i in later if over[i] == over[unit[0]]]
-        fresh = bool(block) and over[unit[0]] != over[block[-1]]
-        needed = rest if fresh and sum(widths[i] for i in rest) <= room else unit
+        needed = unit
+        if block and over[unit[0]] != over[block[-1]]:
+            rest = [i for later in units[number:] for i in later if over[i] == over[unit[0]]]
+            needed = rest if sum(widths[i] for i in rest) <= room else unit
         if block and sum(widths[i] for i in (*block, *needed)) > room:
             yield block
             block = []

@@ -12,16 +12,17 @@ import sqlite3
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from busbw.base.errors import UsageError, UserError
 from busbw.base.terminal import START_OF_LINE
 from busbw.runs.destination import RECORD_NAME
-from busbw.runs.plain import read_lines
+from busbw.runs.plain import MOST_BYTES, read_lines
 from busbw.runs.store import Labels, read_labels, record_states
 
 INDEX_NAME = ".index.sqlite"
@@ -29,6 +30,8 @@ _WAIT_S = 30.0
 _PROGRESS_FROM = 500
 MOST_ENTERED = 40_000
 """Runs that one command enters, about 100 us each; the newest come first, and the next command goes on."""
+MOST_BYTES_ENTERED = 64 << 20
+"""Of their records together, about 50 ms for each MiB; at least one run is entered."""
 
 _TABLES = """
 CREATE TABLE runs (
@@ -154,14 +157,8 @@ class Index:
         gone = [name for name in known if name not in current]
         if not stale and not gone:
             return connection
-        if len(stale) > MOST_ENTERED and not self._enters_all:
-            stale.sort(key=lambda name: current[name][0], reverse=True)
-            print(
-                f"busbw: {len(stale) - MOST_ENTERED:,} older runs are not in the index yet and are left out; each "
-                "command enters more, `busbw runs index` all of them",
-                file=sys.stderr,
-            )
-            del stale[MOST_ENTERED:]
+        if not self._enters_all:
+            self._leave_out(stale, current)
         # One transaction: a reader sees the index before or after, and a killed update leaves it as it was.
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -177,6 +174,22 @@ class Index:
             raise
         self.changed = Changed(len(stale), len(gone))
         return connection
+
+    @staticmethod
+    def _leave_out(stale: list[str], current: Mapping[str, tuple[int, int, int]]) -> None:
+        """Of the runs that are to be entered keep the newest, as many as one command enters, and tell of the others."""
+        if len(stale) <= MOST_ENTERED and sum(current[name][1] for name in stale) <= MOST_BYTES_ENTERED:
+            return
+        stale.sort(key=lambda name: current[name][0], reverse=True)
+        sizes = accumulate(min(current[name][1], MOST_BYTES) for name in stale)
+        most = max(1, min(MOST_ENTERED, sum(size <= MOST_BYTES_ENTERED for size in sizes)))
+        if len(stale) > most:
+            print(
+                f"busbw: {len(stale) - most:,} older runs are not in the index yet and are left out; each "
+                "command enters more, `busbw runs index` all of them",
+                file=sys.stderr,
+            )
+            del stale[most:]
 
     def _tell(self, done: int, total: int) -> None:
         if self._progress and total >= _PROGRESS_FROM and (done % 100 == 0 or done == total):

@@ -66,6 +66,14 @@ def wait_for(crew: Crew, **counts: int) -> None:
         time.sleep(0.02)
 
 
+def wait_for_ranks(crew: Crew, count: int) -> None:
+    """A rank hears that it may stay before the crew has it among its ranks."""
+    end = time.monotonic() + 20
+    while len(crew.ranks) < count:
+        assert time.monotonic() < end, crew.missing()
+        time.sleep(0.02)
+
+
 def test_two_thousand_idle_connections_hold_no_rank_up(tmp_path: Path) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = 2000 if hard in {resource.RLIM_INFINITY} or hard > 6000 else 600
@@ -152,7 +160,7 @@ def test_a_greeting_that_is_said_again_is_a_wrong_secret(tmp_path: Path) -> None
         thread.start()
         calls(relay.getsockname()[1], SECRET, {"rank": 1, "host": "n1", "trouble": ""}).close()
         thread.join()
-        assert len(crew.ranks) == 2
+        wait_for_ranks(crew, 2)
         with connected(port) as again:
             again.sendall(b"".join(said))
             wait_for(crew, wrong_secret=1)

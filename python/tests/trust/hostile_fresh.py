@@ -170,12 +170,15 @@ def named_json(rows: int, named: bool = True) -> bytes:
 
 def runs_of(cases: int, note: int = 0) -> bytes:
     """A record of ours with many cases, or with a giant field."""
-    run = {"schema": 1, "kind": "run", "run": "r", "tool": {"name": "busbw", "version": "1"}, "notes": ["x" * note]}
-    case = {"schema": 1, "kind": "case", "run": "r", "collective": "all_reduce", "outcome": "measured", "bytes": 1024,
-            "time_us": 5.5, "algbw_GBps": 0.186, "busbw_GBps": 0.3255, "ranks": 8}  # fmt: skip
-    return b"".join(
-        [json.dumps(run).encode(), b"\n", *[json.dumps({**case, "case": at}).encode() + b"\n" for at in range(cases)]]
-    )
+    run = {"schema": 1, "kind": "run", "run": "r", "started": None, "tool": {"name": "busbw", "version": "1"},
+           "library": None, "ranks": [], "environment": {}, "notes": ["x" * note]}  # fmt: skip
+    case = {"schema": 1, "kind": "case", "run": "r", "collective": "all_reduce", "outcome": "measured",
+            "placement": None, "ranks": 8}  # fmt: skip
+    return b"".join([json.dumps(run).encode(), b"\n", *[
+        json.dumps({**case, "case": at, "bytes": size, "time_us": 5.5, "algbw_GBps": size / 5.5e3,
+                    "busbw_GBps": size / 5.5e3 * 1.75}).encode() + b"\n"
+        for at, size in enumerate(range(1024, 1024 + 4 * cases, 4))
+    ]])  # fmt: skip
 
 
 def many_records(count: int) -> Callable[[Path], object]:
@@ -189,6 +192,15 @@ def many_records(count: int) -> Callable[[Path], object]:
             (folder / "record.jsonl").write_bytes(runs_of(1).replace(b'"r"', f'"20260101-{at:06}"'.encode()))
 
     return made
+
+
+def large_records(path: Path) -> None:
+    """A folder of runs with so many cases that no index holds them all."""
+    path.mkdir()
+    record = runs_of(60_000)
+    for at in range(20):
+        (path / f"20260101-{at:06}").mkdir()
+        (path / f"20260101-{at:06}" / "record.jsonl").write_bytes(record.replace(b'"r"', b'"20260101-%06d"' % at))
 
 
 def many_logs(count: int, size: int) -> Callable[[Path], object]:
@@ -271,6 +283,11 @@ FRESH: dict[str, Callable[[], bytes]] = {
     "one-table.log": lambda: b"# nThread 1 nGpus 8 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n" + ROW * 500_000,
     "giant-field.jsonl": lambda: runs_of(10, note=60 * MIB),
     "cases-100000.jsonl": lambda: runs_of(100_000),
+    "cases-600000.jsonl": lambda: runs_of(600_000),
+    "sizes-600000.osu.log": lambda: b"# OSU MPI Allreduce Latency Test v7.2\n# Size Avg Latency(us)\n" + b"".join(b"%d %d.25\n" % (4 * at, 2 + at // 1000) for at in range(1, 600_001)),
+    "results-160000.json": lambda: json.dumps({"version": 3, "start_time": "", "args": ["./all_reduce_perf"], "env": [], "nccl_version": 22809, "config": {"nthreads": 1, "ngpus": 8}, "results": [
+        {"size": 4 * at, "count": at, "type": "float", "redop": "sum", "root": -1, "out_of_place": {"time": 5.5, "alg_bw": 4 * at / 5.5e3, "bus_bw": 7 * at / 5.5e3, "nwrong": 0}} for at in range(1, 160_001)]}).encode(),
+    "kernels.jsonl": lambda: b"".join(b'{"name":"allreduce","kernel":1,"ranks":8,"ranksPerNode":8,"algBw":%.3f,"busBw":%.3f,"size":%d,"time":5.5,"target":"latency"}\n' % (size / 5.5e3, size / 5.5e3 * 1.75, size) for size in range(1024, 1_201_024, 4)),
     "bridges.xml": lambda: system(40, 4000),
     "nested.xml": lambda: system(200_000, 1),
     "smi-comments.xml": lambda: b"<nvidia_smi_log>" + b"<!-- <gpu id='0'> -->" * 1_000_000 + b"</nvidia_smi_log>",
@@ -289,5 +306,6 @@ FRESH: dict[str, Callable[[], bytes]] = {
 """Files of about 16 to 40 MB, or packed ones that unpack to as much as hundreds."""
 FOLDERS: dict[str, Callable[[Path], object]] = {
     "runs-of-100000": many_records(100_000),
+    "runs-of-20-large": large_records,
     "logs-of-300-ranks": many_logs(300, 300_000),
 }

@@ -25,7 +25,11 @@ SHAPES = (
     "snmpwalk -v3 -u u -A x -X {} host", "gcloud auth activate-refresh-token me 1//0{}",
     "https://conda.example.org/t/{}/private/linux-64",
 )  # fmt: skip
+DRAWN = "antheljtq2k7x4v5w6y3z2b7n4m5c6d3f2g7h4j5k6l3p2q7r4s5t6u3v2w7"
+RESOURCE = f"ocid1.instance.oc1.eu-frankfurt-1.{DRAWN}"
+"""What Oracle's cloud calls a machine."""
 HARMLESS = (
+    RESOURCE, f"instance {RESOURCE}, tenancy ocid1.tenancy.oc1..{DRAWN} is ready", f'{{"id": "{RESOURCE}"}}',
     "mpiexec -genv NCCL_DEBUG INFO -genv HF_TOKEN_PATH /etc/t -n 2 ./t", "x --token-file /etc/t --auth none --port 1",
     "x --tokenizer llama --max-len 4096", "openssl x -passin file:/etc/p", "snmpwalk -v3 -a SHA -x AES host",
     "max_new_tokens=512", "AuthType=auth/munge", "AuthInfo=socket=/var/run/munge", "x --max-tokens=4096 y",
@@ -46,6 +50,12 @@ def test_a_token_of_a_bot_without_digits_is_hidden_in_an_address() -> None:
     assert hide("https://api.telegram.org/bot3239898712:AAmqZNfNgypZeGraCxCULv-WbxYdoZPnsq/send") == (
         "https://api.telegram.org/bot3239898712:***/send"
     )
+
+
+@pytest.mark.parametrize("before", ["", "instance.oc1.iad.", "xocid1.instance.oc1.iad.", "ocid1.", "ocid1.x.oc1 "])
+def test_drawn_letters_that_name_no_resource_are_hidden(before: str) -> None:
+    assert hide(f"at {before}{DRAWN}") == f"at {before}***"
+    assert hide(f"at ocid1.instance.oc1.iad.{DRAWN[:20].title()}Ab3Xy9Zk2") == "at ocid1.instance.oc1.iad.***"
 
 
 @pytest.mark.parametrize("text", [*HARMLESS, "secretRef: name: regcred", "secretKeyRef: name: wandb"])
