@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.watch.members import SHOWN, Member, ago, by_communicator, elsewhere, name_of, newest, ranks_of
+from busbw.watch.members import SHOWN, Member, Verdict, ago, by_communicator, elsewhere, name_of, newest, ranks_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.standing import blockers, moved_ns_of
 
 NOTE_S = 8.0
 """After so long a wait is told, where the user gave no time."""
+_WORKS = 0.05
+"""Of a processor, since nothing moves: who waits for a lock or sleeps uses less."""
 _AGAIN = 2
 """So many times the longest wait that has ended on a communicator: who saves a model each hour is told of it once."""
 
@@ -42,6 +44,12 @@ def waits_for_others(processes: Sequence[Process]) -> dict[int, Wait]:
             continue
         found[key] = Wait(tuple(waiting), tuple(late), max(map(moved_ns_of, members)))
     return found
+
+
+def at_work(verdict: Verdict, processes: Sequence[Process]) -> bool:
+    """Whether a rank did not call as it computes: it may evaluate, or save what was trained, and come yet."""
+    late = [each for each in processes if (each.host, each.pid) in verdict.accused]
+    return verdict.cause == "missing" and any((each.busy or 0.0) >= _WORKS for each in late)
 
 
 def _holds(waiting: Sequence[Member], late: Sequence[Member]) -> bool:

@@ -120,6 +120,19 @@ def test_a_pause_that_was_told_and_ended_is_not_told_again(tmp_path: Path, monke
     assert told == [40]
 
 
+@pytest.mark.parametrize(("busy", "hang_after_s", "first"), [(0.9, None, 60), (0.9, 20.0, 20), (0.01, None, 10)])
+def test_who_computes_is_given_a_minute_where_the_user_gave_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, hang_after_s: float | None, first: int
+) -> None:
+    """As a rank that evaluates; the note has named it by then."""
+    monkeypatch.setattr(live, "snapshot", lambda *_, **__: at(0))
+    watcher = Watcher(tmp_path, hang_after_s)
+    monkeypatch.setattr(watcher._rest, "seen", lambda each: replace(each, busy=busy))
+    told = [second for second in range(90) if watcher.poll(NOW + second * SECOND)]
+    watcher.close()
+    assert told == [first]
+
+
 @pytest.mark.skipif(not (BUILD / "lib" / "libbusbw_cpu.so").exists(), reason="needs a build; see BUSBW_BUILD")
 def test_a_half_that_goes_on_without_the_other_is_named_while_it_does(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "busbw", "watch", "--hang-after", "2", "--", sys.executable, HALVES,
