@@ -120,13 +120,15 @@ def _meanwhile(wait: Wait, groups: Mapping[int, Sequence[Member]], now_ns: int) 
     calls = [
         each
         for members in groups.values() for each in members
-        if each.process.key in keys and moved_ns_of(each) > wait.since_ns
+        if each.process.key in keys and each.row.entered_ns > wait.since_ns
     ]  # fmt: skip
+    many = len(wait.late) > 1
     if not calls:
-        return "They have called nothing since."
-    last = max(calls, key=moved_ns_of)
+        return f"{'They have' if many else 'It has'} called nothing since."
+    last = max(calls, key=lambda each: each.row.entered_ns)
     where = f"#{last.row.collectives:,} of {name_of([last])}, {_call(last)}"
-    return f"They go on elsewhere: their newest call is {where}, {ago(now_ns, last.row.entered_ns)}."
+    goes = "They go on elsewhere: their" if many else "It goes on elsewhere: its"
+    return f"{goes} newest call is {where}, {ago(now_ns, last.row.entered_ns)}."
 
 
 def _call(member: Member) -> str:
