@@ -19,13 +19,12 @@ from busbw.watch.late import LATE_S, Late, Stragglers
 from busbw.watch.members import Verdict
 from busbw.watch.memory import kills
 from busbw.watch.metrics import Sums
+from busbw.watch.notes import at_work
 from busbw.watch.processes import (
     EXITED,
-    FROZEN,
     GONE,
-    REPLACED,
-    RUNNING,
     Process,
+    as_now,
     monotonic_ns,
     progress,
     snapshot,
@@ -41,6 +40,8 @@ from busbw.watch.verdict import after_the_end, judge, may_wait, waits
 LEAST_S = 10.0
 _V = TypeVar("_V", Verdict, Verdict | None)
 MOST_S = 600.0
+WORKS_S = 60.0
+"""So long a rank that computes is waited for at least, where the user gave no time: a note tells of it meanwhile."""
 _GAPS = 10
 ALONE = 10
 """So many times --hang-after a rank may stay that nobody waits for."""
@@ -202,6 +203,8 @@ class Watcher:
         verdict = goes_on_alone(everyone, lone, now_ns) or judge(
             everyone, now_ns, self._where, is_long=is_long, is_longest=quiet_ns >= alone_s * 1e9
         )
+        if verdict and quiet_ns < WORKS_S * 1e9 and self.hang_after_s is None and at_work(verdict, everyone):
+            return None
         self._told = verdict is not None
         return self._given(self._with_kills(verdict))
 
@@ -366,7 +369,7 @@ class Watcher:
         if self._history is None:
             return processes
         now = {process.key: process for process in processes}
-        return [_as_now(process, now.get(process.key, process)) for process in self._history]
+        return [as_now(process, now.get(process.key, process)) for process in self._history]
 
     def look_once_more(self) -> None:
         """A process that was just beginning at the last look has written its header since."""
@@ -391,10 +394,3 @@ class Watcher:
                 self.refused[path] = str(error)
             else:
                 self.refused.pop(path, None)
-
-
-def _as_now(before: Process, now: Process) -> Process:
-    """With what was called, and how its process and its GPU are now."""
-    # Both are looked for only with what was called.
-    stays = now.state == RUNNING and before.state in {REPLACED, FROZEN}
-    return replace(before, state=before.state if stays else now.state, is_leaving=now.is_leaving, pulses=now.pulses)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.watch.members import SHOWN, Member, ago, by_communicator, elsewhere, name_of, newest, ranks_of
+from busbw.watch.members import SHOWN, Member, Verdict, ago, by_communicator, elsewhere, name_of, newest, ranks_of
 from busbw.watch.processes import EXITED, GONE, RUNNING, Process
 from busbw.watch.standing import blockers, moved_ns_of
 
 NOTE_S = 8.0
 """After so long a wait is told, where the user gave no time."""
+_WORKS = 0.05
+"""Of a processor, since nothing moves: who waits for a lock or sleeps uses less."""
 _AGAIN = 2
 """So many times the longest wait that has ended on a communicator: who saves a model each hour is told of it once."""
 
@@ -42,6 +44,12 @@ def waits_for_others(processes: Sequence[Process]) -> dict[int, Wait]:
             continue
         found[key] = Wait(tuple(waiting), tuple(late), max(map(moved_ns_of, members)))
     return found
+
+
+def at_work(verdict: Verdict, processes: Sequence[Process]) -> bool:
+    """Whether a rank did not call as it computes: it may evaluate, or save what was trained, and come yet."""
+    late = [each for each in processes if (each.host, each.pid) in verdict.accused]
+    return verdict.cause == "missing" and any((each.busy or 0.0) >= _WORKS for each in late)
 
 
 def _holds(waiting: Sequence[Member], late: Sequence[Member]) -> bool:
@@ -112,13 +120,15 @@ def _meanwhile(wait: Wait, groups: Mapping[int, Sequence[Member]], now_ns: int) 
     calls = [
         each
         for members in groups.values() for each in members
-        if each.process.key in keys and moved_ns_of(each) > wait.since_ns
+        if each.process.key in keys and each.row.entered_ns > wait.since_ns
     ]  # fmt: skip
+    many = len(wait.late) > 1
     if not calls:
-        return "They have called nothing since."
-    last = max(calls, key=moved_ns_of)
+        return f"{'They have' if many else 'It has'} called nothing since."
+    last = max(calls, key=lambda each: each.row.entered_ns)
     where = f"#{last.row.collectives:,} of {name_of([last])}, {_call(last)}"
-    return f"They go on elsewhere: their newest call is {where}, {ago(now_ns, last.row.entered_ns)}."
+    goes = "They go on elsewhere: their" if many else "It goes on elsewhere: its"
+    return f"{goes} newest call is {where}, {ago(now_ns, last.row.entered_ns)}."
 
 
 def _call(member: Member) -> str:

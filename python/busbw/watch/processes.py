@@ -302,6 +302,13 @@ def progress(processes: Sequence[Process]) -> tuple[tuple[object, ...], ...]:
     )
 
 
+def as_now(before: Process, now: Process) -> Process:
+    """A process as it was with what it called, and how it and its GPU are now."""
+    # Both are looked for only with what was called.
+    stays = now.state == RUNNING and before.state in {REPLACED, FROZEN}
+    return replace(before, state=before.state if stays else now.state, is_leaving=now.is_leaving, pulses=now.pulses)
+
+
 def monotonic_ns() -> int:
     """The clock of the recordings."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

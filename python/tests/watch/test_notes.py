@@ -60,6 +60,10 @@ def test_what_the_late_ranks_do_is_said() -> None:
         return text
 
     assert "They have called nothing since." in told(job(goes_on_s=9))
+    # What came back a moment later had been called before.
+    back = [replace(each, communicators=(each.communicators[0], replace(each.communicators[1], returned_ns=NOW)))
+            for each in job(goes_on_s=9)]  # fmt: skip
+    assert "They have called nothing since." in told(back)
     assert "Rank 0, 1 have ended." in told(job(state=GONE))
     assert "The process of rank 0, 1 is stopped." in told(job(state=STOPPED))
 
@@ -71,6 +75,16 @@ def test_nothing_is_said_before_its_time_nor_of_a_rank_that_waits_itself() -> No
     assert not waits_for_others(all_in)
     none_in = [process(rank, row(rank, 11, inside=False)) for rank in range(4)]
     assert not waits_for_others(none_in)
+
+
+def test_of_one_late_rank_it_is_said_as_of_one() -> None:
+    lone = [process(rank, row(rank, 11 if rank else 10, inside=rank > 0)) for rank in range(4)]
+    (text,) = Notes(4).look(lone, NOW)
+    assert "Rank 0 has not called it" in text
+    assert "It has called nothing since." in text
+    going = [replace(lone[0], communicators=(*lone[0].communicators, of_half(0, ago_s=0))), *lone[1:]]
+    (text,) = Notes(4).look(going, NOW)
+    assert "It goes on elsewhere: its newest call is #340" in text
 
 
 def at(second: int, *, called: bool = False) -> list[Process]:
@@ -118,6 +132,19 @@ def test_a_pause_that_was_told_and_ended_is_not_told_again(tmp_path: Path, monke
             told.append(second)
     watcher.close()
     assert told == [40]
+
+
+@pytest.mark.parametrize(("busy", "hang_after_s", "first"), [(0.9, None, 60), (0.9, 20.0, 20), (0.01, None, 10)])
+def test_who_computes_is_given_a_minute_where_the_user_gave_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float, hang_after_s: float | None, first: int
+) -> None:
+    """As a rank that evaluates; the note has named it by then."""
+    monkeypatch.setattr(live, "snapshot", lambda *_, **__: at(0))
+    watcher = Watcher(tmp_path, hang_after_s)
+    monkeypatch.setattr(watcher._rest, "seen", lambda each: replace(each, busy=busy))
+    told = [second for second in range(90) if watcher.poll(NOW + second * SECOND)]
+    watcher.close()
+    assert told == [first]
 
 
 @pytest.mark.skipif(not (BUILD / "lib" / "libbusbw_cpu.so").exists(), reason="needs a build; see BUSBW_BUILD")
