@@ -65,7 +65,26 @@ BY_THE_WHOLE = {
     "h36-nccl-warns-that-resolve": "that it is tried again is said by the end of the line",
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""
-LOGS = [(name, text) for name, text in healthy.logs() if name not in BY_THE_WHOLE]
+CAME_THROUGH = {
+    "h88": """
+        ray-worker-restarted torchelastic-restart-finished k8s-pod-restarted-completed s3-retry-then-done
+        proxy-accept-failed-after-done broken-pipe-after-done caught-traceback-falling-back handled-in-sentence
+        pytest-passes xfail-output-lines unittest-ok mlx5-flap-before-job bond-flap-during-job
+        ib-async-port-active-again tf-info-levels lightning-ended maxtext-steps nccl-retry-connect config-dump
+        help-text docs-table hf-rate-limit k8s-events-recovered requeued-after-node-fail
+    """,
+    "h89": """
+        accelerate-oom-autobatch horovod-finished mpi-connection-retry ib-link-logger switch-port-flap-recovered
+        gke-maintenance-resumed dataloader-worker-killed-restarted checkpoint-upload-retry jax-distributed-ended
+        try-except-log-exception gtest-death-test env-dump ray-finished nemo-exp-end torch-compile-fallback
+        graceful-preempt-signal mixed-lang-caught mps-restart skypilot-recovered volcano-restarted
+        slurm-requeue-two-attempts teardown-nccl-many teardown-python-threads caught-list swallowed-in-callback
+        pytest-dist ib-flap-then-fine tf-levels pbs-lsf-done config-yaml faq-page man-page
+    """,
+}
+"""Logs of a file in which something failed: only the end, or the lines around it, say that it came to nothing."""
+_WHOLE = {*BY_THE_WHOLE, *(f"{file}-{name}" for file, names in CAME_THROUGH.items() for name in names.split())}
+LOGS = [(name, text) for name, text in healthy.logs() if name not in _WHOLE]
 CUTS = 7
 
 
