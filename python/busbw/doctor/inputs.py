@@ -39,7 +39,7 @@ MAX_ROWS = 60_000
 MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
 BLOCK_BYTES = 1 << 20
-FOR_READING, FOR_TABLES = 0.7, 0.45
+FOR_READING, FOR_TABLES, FOR_RECORDS = 0.7, 0.45, 0.45
 """Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
 PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED = 150, 12_000, 1_500
 """To open a file, to tell what it is, to search it for the words of tables; to read records."""
@@ -196,7 +196,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         )
     if text.lstrip().startswith("{") and not is_json_log(start.lstrip()) and _may_be_record(text):
         said: list[str] = []
-        with EFFORT.part(FOR_TABLES):
+        with EFFORT.part(FOR_RECORDS):
             records = tuple(read_records(Path(name), said.append))
         return replace(snapshot, notes=(*said, *snapshot.notes)), records
     if "<graphs" in text:
