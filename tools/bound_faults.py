@@ -121,8 +121,8 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "sweeps that are examined",
         "importers/__init__.py",
-        "        if EFFORT.is_spent and records:\n",
-        "        if False:\n",
+        "        if EFFORT.is_spent and records and (",
+        "        if False and (",
         f"{_ONE} -k left_out",
     ),
     (

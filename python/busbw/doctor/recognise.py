@@ -277,8 +277,11 @@ _LACKING = frozenset({"ib-devices-missing"})
 """What a job does without, though it is broken."""
 
 
-_ASKED = re.compile(r"No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE", re.IGNORECASE)
-"""What tools answer to somebody who looks for RDMA devices, and so expects them."""
+_ASKED = re.compile(
+    r"No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE|couldn't load driver.{0,200}symbol",
+    re.IGNORECASE,
+)
+"""What tools answer to somebody who looks for RDMA devices, or a driver of theirs that is there and does not fit."""
 
 
 def _warns(found: Found) -> bool:

@@ -12,11 +12,12 @@ SIGNATURE = Signature(
         # The plugin is there, and a library that it needs is not.
         r"NET/Plugin.{0,60}(?:dlerror=|returned \d+ : )(?!\S{0,200}lib[nr]ccl-net)\S{3,200}: cannot open shared object",
         # The plugin is there, and was built for another system.
-        r"NET/Plugin.{0,80}(?:dlerror=|returned \d+ : )\S{0,200}.{0,20}"
+        r"NET/Plugin.{0,80}(?:dlerror=|returned \d+ : |dlopen failed)\S{0,200}.{0,120}"
         r"(?:version `|undefined symbol|invalid ELF|wrong ELF|too short)",
         r"Failed to initialize NET plugin (?!IB\b|Socket\b)\w",
         r"External network plugin \S{1,60} is unsupported",
     ),
+    explains=("network-not-found",),
     between_nodes=True,
     confirm="env | grep NCCL_NET_PLUGIN; ldconfig -p | grep -e nccl-net; find / -name 'libnccl-net*'",
     cure=(
