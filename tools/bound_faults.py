@@ -121,7 +121,7 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "sweeps that are examined",
         "importers/__init__.py",
-        "        if EFFORT.is_spent and records:\n",
+        "        if EFFORT.is_spent and records and (len(sweep) <= WORTH or EFFORT.left < -OVERDRAFT):\n",
         "        if False:\n",
         f"{_ONE} -k left_out",
     ),
