@@ -121,14 +121,14 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "sweeps that are examined",
         "importers/__init__.py",
-        "        if EFFORT.is_spent and records and (",
-        "        if False and (",
+        "        if EFFORT.is_spent and records and (len(sweep) <= WORTH or EFFORT.left < -OVERDRAFT):\n",
+        "        if False:\n",
         f"{_ONE} -k left_out",
     ),
     (
         "runs that one command enters",
         "runs/index.py",
-        "        if len(stale) > MOST_ENTERED and not self._enters_all:\n",
+        "        if not self._enters_all:\n",
         "        if False:\n",
         "python/tests/trust/test_runs.py -k the_newest_first",
     ),

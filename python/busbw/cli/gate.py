@@ -24,8 +24,7 @@ EPILOG = f"""\
 
 Without --thresholds, published figures of Azure's ND and NC series are the
 limits, by machine type.
-
-exit code: 0 all passed, 1 a check failed, 2 nothing could be judged, or not all
+exit code: 0 all passed, 1 one failed, 2 not all judged
 
 examples:
   busbw gate run.jsonl
