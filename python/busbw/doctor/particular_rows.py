@@ -88,8 +88,8 @@ GIN gdaki backend ; NCCL and its plugin for transfers that the GPU starts (GIN) 
     "ib-devices-missing": r"""
 couldn't load driver.{0,200}(?:undefined symbol|version `|IBVERBS_PRIVATE) ; the driver of the RDMA NIC in the container
  does not fit its libibverbs: they are of different releases of rdma-core or OFED, and no device is found ;
- install libibverbs and its providers from one release in the image (rdma-core alone, or OFED's user space of the
- host's release), and remove the other; ibv_devinfo in the container must list the NICs
+ install libibverbs and its providers from one release in the image (rdma-core, or OFED's user space of the host's
+ release). Remove the other; ibv_devinfo in the container must list the NICs
 kernel ABI|no userspace device-specific driver|couldn't load driver ; libibverbs has no driver (provider) for this NIC ;
  install the provider in the image (ibverbs-providers, rdma-core, or the vendor's OFED of the host's release), with
  /etc/libibverbs.d

@@ -52,14 +52,23 @@ def recognise(
     causes = {name: found for name, found in causes.items() if name not in survived & UNTIL_BEGUN}
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
     _break_circles(follows, causes)
+    # What NCCL only warns of is an error where a call failed by it.
+    grave = {cause.name for name, cause in follows.items() if cause and _is_ended_by(SIGNATURES[name], cause)}
     findings = []
     for name, found in merged.items():
         if SIGNATURES[name].echo and follows.get(name):
             continue
         told = _finding(SIGNATURES[name], found, follows.get(name), one_node=one_node, survived=name in survived)
+        if name in grave and told.severity is Severity.WARNING:
+            told = replace(told, severity=Severity.ERROR, cost=Cost("the job fails"))
         findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
     last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))
     return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
+
+
+def _is_ended_by(effect: Signature, cause: Signature) -> bool:
+    """Whether it is an error that is no more than what that cause leads to."""
+    return effect.name in cause.explains and effect.severity is Severity.ERROR and effect.stage < Stage.CRASH
 
 
 def _break_circles(follows: dict[str, Signature | None], merged: Mapping[str, Found]) -> None:
