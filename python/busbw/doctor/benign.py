@@ -79,6 +79,8 @@ _WORDS = (
     r"|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
+    # A bug report's list of files that a host has not.
+    r"^\*{3} \w{2,12}: cannot (?:access|open|stat) ",
     r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",
     r"\[[\w.-]{1,60}:\d{3,8}\] (?:Signal code: |Failing at address: )",
     r"cannot find a corresponding process|metrics exporter agent",

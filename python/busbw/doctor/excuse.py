@@ -21,7 +21,8 @@ MOST = 512
 _DEALT = (
     r"(?:fall(?:s|ing)? ?back|ignor(?:ed?|es|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)|skipp(?:ed|ing)|skips"
     r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected|decreas(?:es|ing)"
-    r"|using \S{1,40} instead|disabl(?:es|ing)|without it|optional|best effort)"
+    r"|using \S{1,40} instead|disabl(?:es|ing)|without it|optional|best effort"
+    r"|(?:recorded|counted|counts?|scored|marked|logged) as (?:a )?fail(?:ed|ure)?)"
 )
 _HANDLED = re.compile(
     rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised)\b.{{0,300}}"

@@ -80,6 +80,6 @@ UNRESOLVED = re.compile(
 """What says that it was not."""
 DEALT_WORDS = (
     *("fall", "ignor", "suppress", "swallow", "skip", "continu", "tolerat", "handled", "harmless", "fatal", "expected"),
-    *("decreas", "instead", "disabl", "without it", "optional", "best effort"),
+    *("decreas", "instead", "disabl", "without it", "optional", "best effort", "as fail", "as a fail"),
 )
 """Words by which a program says that it has dealt with an error."""

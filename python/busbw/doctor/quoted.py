@@ -31,7 +31,8 @@ _LINES = (
     r"^\s*(?:return [\w:]{1,80}|goto \w{1,40}|break);\s*$",
     r"^[\w./+-]{1,200}\.(?:md|rst|txt|adoc|ya?ml|toml|html?|ipynb)[:-]\d{1,6}[:-]",
     # Tests that passed, or were meant to fail: pytest, GoogleTest, CTest, unittest, Go, Rust.
-    r"::\S{1,200} +(?:PASSED|SKIPPED|XFAIL|XPASS)\b|^(?:\[gw\d{1,4}\].{0,20} )?(?:PASSED|SKIPPED|XFAIL) \S{1,200}::",
+    r"\.py::.{1,300} (?:PASSED|SKIPPED|XFAIL|XPASS)(?:\s{1,80}\[ {0,2}\d{1,3}%\])?\s*$"
+    r"|::\S{1,200} +(?:PASSED|SKIPPED|XFAIL|XPASS)\b|^(?:\[gw\d{1,4}\].{0,20} )?(?:PASSED|SKIPPED|XFAIL) \S{1,200}::",
     r"^\W{0,3}\[ (?: {7}OK|RUN {5}| {2}PASSED|  SKIPPED|-{10}) ?\]",
     r"\bTest +#\d{1,6}: \S{1,120} \.{2,}.{0,4}Passed\b|^\s{1,8}Start +\d{1,6}: \S{1,200}\s*$",
     r"^(?:test )?\S{1,200}(?: \([\w.]{1,200}\))? \.\.\. (?:ok|skipped\b.{0,80})$|^\s*--- (?:PASS|SKIP): ",
@@ -52,6 +53,7 @@ _LINES = (
     r"^(?:export )?[A-Za-z][A-Za-z0-9_]{0,60}"
     r"(?-i:ERROR|FAULT|TIMEOUT|KILL|CRASH|FAIL|ABORT|EXCEPTION|OOM|DUMP|RETRY|WARN|warn|error)[A-Za-z0-9_]{0,60}=\S*$",
     r"^(?:kernel|vm|net|fs)\.[\w.]{3,80} = \S{1,80}$",
+    r"^\s*(?-i:(?:NCCL|UCX|NVSHMEM|GLOO|OMPI_MCA)_[A-Z][A-Z0-9_]{2,60})\s*$",
     # What a package manager does, and rows of a table of settings.
     r"^(?:#\d{1,4} [\d.]{1,10} )?(?:Setting up|Unpacking|Selecting previously|Preparing to unpack|Get:\d|Collecting|"
     r"Downloading|Requirement already satisfied|Installing collected packages|Successfully installed) "
@@ -69,6 +71,10 @@ _LINES = (
     r"^\W{0,3}\|[^|]{0,60}\b(?:errors?|failures?) (?:counts?|counters|statistics|summary|details)\s{0,200}\|\s*$",
     # What a manual defines, and what it is asked.
     r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
+    r"|\bexit (?:codes?|status)\b\W{1,3}0 [\w ]{2,20}, 1 \w"
+    # What a handbook quotes and explains in the same line, and what somebody is quoted with.
+    r"|^\s{0,6}[-*|] ?`[^`]{5,240}`(?: \w{1,20}){0,4}\s+(?:\.\.\.|[|:\u2013\u2014-]|=>)\s*\S+ \S+ \S"
+    r"|\"[^\"]{10,240}\" \((?-i:[A-Z][\w.]*(?: [A-Z][\w.-]*){1,4})\)\s*$"
     r"|^\W{0,3}Q(?:uestion)?(?: ?\d{1,3})?[:.)] .{3,300}\?",
     r"\(expected\)\s*$|\b(?:may|might|can|could) follow\b|\bunless S?Xid \d|\bno deadlock\b",
     r"^\s*(?:Return|Exit) (?:code|status) \d{1,3} +- ",
@@ -77,6 +83,7 @@ _LINES = (
     # Advice, and what a call may return.
     r"^\W{0,8}(?:If|When|Whenever|In case) .{3,240}[,:] ?(?:then |please )?(?:lower|raise|set|check|run|see|use|try"
     r"|reset|make sure|increase|decrease|reduce|restart|verify|look|add|drain|reboot|ask|pass|upgrade|install)\b",
+    r"\b(?:increase|decrease|raise|lower|set|use|try) (?:it|this) (?:if|when|where)\b",
     r"\b(?:may|can|could|might|would|will) (?:also )?return `?(?-i:cuda|nccl|CUDA|EAGAIN)",
     r"\b(?:is|are) not an? (?:error|failure)\b",
 )
@@ -106,7 +113,9 @@ def is_quoted(line: str) -> bool:
 
 _NONE_COUNTED = re.compile(
     rf"(?<![\w.])[\w./-]{{0,60}}{_BAD}[\w./-]{{0,60}}\"? ?[=:] ?\"?0(?:\.0+)?(?![\w.%-]*\d)\"?"
-    rf"|(?<=[,;(|] )0 (?:[a-z]{{1,20}} ){{0,2}}{_BAD}\b",
+    rf"|(?<=[,;(|] )0 (?:[a-z]{{1,20}} ){{0,2}}{_BAD}\b"
+    # Names and numbers in turn.
+    r"|(?:\b[a-z]\w{2,40} 0(?=[\s,;]|$)[ ,;]{0,3}){3,40}",
     re.IGNORECASE,
 )
 

@@ -11,7 +11,7 @@ MANY = 10
 def light(groups: Sequence[Mapping[str, str]], lines: int) -> bool:
     """Whether the link corrected the few errors that it had."""
     fates = {each["fate"].lower() for each in groups if "fate" in each}
-    return fates == {"corrected"} and lines < MANY
+    return bool(fates) and fates <= {"corrected", "correctable"} and lines < MANY
 
 
 SIGNATURE = Signature(
