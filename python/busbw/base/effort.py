@@ -19,6 +19,8 @@ PER_MIB_OF_RECORDS, PER_CASE_OF_RECORDS = 60_000, 5
 """To make objects of the lines of a record."""
 PER_EXAMINED = 100
 """What a case costs that is drawn, compared or judged once it is read."""
+PER_SWEEP_EXAMINED = 1_000
+"""What the first case of a type, redop, root or variant costs beside it: whatever is drawn or compared begins anew."""
 PER_MIB_UNPACKED = {b"\x1f\x8b": 8_000, b"BZh": 50_000, b"\xfd7zXZ": 30_000, b"\x28\xb5\x2f\xfd": 15_000}
 """Beside it, by what a packed file starts with."""
 HINT = "split it, or give --whole where you trust it"

@@ -30,8 +30,6 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_EVERY_S = 0.5
 BELOW_EVERY_S = 0.05
 """No signal tells of the end of those below a launcher that was ended in silence."""
-ONE_WISH_S = 1.0
-"""Signals within this are one wish: `timeout` and terminals send to the group, launchers pass on what they get."""
 KILL_PATIENCE_S = 5.0
 """A killed process is collected within this; one that hangs in the kernel (on a dead file server) is left to it."""
 
@@ -43,6 +41,7 @@ class Patience:
     to_stop: float = 6.0  # by themselves; the rest of the 10 s is for machines that are busy
     after_terminate: float = 1.5  # then they are killed
     to_name: float = 0.4  # a process that gave up may be collected before the killed one that made it give up
+    one_wish: float = 1.0  # `timeout` and terminals signal the group, and launchers pass on what they get
     stopped: float = 2.0  # how long one may stand still (SIGSTOP) before it is named and the launch ends
 
 
@@ -120,8 +119,7 @@ class Supervisor:
         self._signals: list[int] = []
         self._exit_code = 0
         self.interrupted: signal.Signals | None = None
-        self._asked = 0.0  # when the first signal was answered
-        self.timed_out = False
+        self._asked, self.timed_out = 0.0, False  # when the first signal was answered
         self._lifeline = begin(os.environ)
         self._below: list[tuple[int, int]] = []  # ranks of a launcher that was ended in silence
         self._next_look = 0.0
@@ -276,10 +274,9 @@ class Supervisor:
         while self._signals:
             number = signal.Signals(self._signals.pop(0))
             if self.interrupted is not None:
-                if time.monotonic() - self._asked < ONE_WISH_S:
-                    continue
-                self._ending = [(0.0, signal.SIGKILL)]  # asked twice: at once
-                return
+                if time.monotonic() - self._asked >= self._patience.one_wish:
+                    self._ending = [(0.0, signal.SIGKILL)]  # asked twice: at once
+                continue
             self.interrupted, self._asked = number, time.monotonic()
             self._exit_code = self._exit_code or 128 + number
             for process in running:

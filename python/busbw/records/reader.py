@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from busbw.base.bounds import bounded
-from busbw.base.effort import EFFORT, HINT, MIB, PER_CASE_OF_RECORDS, PER_MIB_OF_RECORDS
+from busbw.base.effort import EFFORT, HINT, MIB, PER_CASE_OF_RECORDS, PER_MIB_OF_RECORDS, PER_SWEEP_EXAMINED
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk, open_to_read
 from busbw.base.text import clean
@@ -71,6 +71,7 @@ def parse_records(stream: BinaryIO, name: str, tell: Tell | None = None) -> list
     building: dict[str, _Building] = {}
     file_notes: list[str] = []
     part = ""
+    sweeps = set[tuple[object, ...]]()
     for number, line, is_last in _lines(stream, name):
         if tell is not None:
             if EFFORT.is_spent and any(each.cases for each in building.values()):
@@ -91,10 +92,18 @@ def parse_records(stream: BinaryIO, name: str, tell: Tell | None = None) -> list
             break
         except InvalidLineError as problem:
             raise UserError(f"{name}:{number}: {problem}") from None
+        if tell is not None and EFFORT.per_case and isinstance(decoded, Case) and _sweep_of(decoded) not in sweeps:
+            sweeps.add(_sweep_of(decoded))
+            EFFORT.left -= PER_SWEEP_EXAMINED
         _add(decoded, building, f"{name}:{number}")
     if not building:
         raise UserError(f"{name} holds no busbw record")
     return [_finished(each, name, file_notes, part) for each in building.values()]
+
+
+def _sweep_of(case: Case) -> tuple[object, ...]:
+    """What cases of one curve have in common."""
+    return case.run, case.collective, case.type, case.op, case.root, case.ranks, case.variant
 
 
 def _finished(each: _Building, name: str, file_notes: list[str], part: str) -> Record:

@@ -20,7 +20,7 @@ from busbw.base.errors import UserError
 from busbw.launch.execute import TIMED_OUT, Patience, execute
 from busbw.launch.job import Bind, JobSpec
 from busbw.launch.local import plan
-from busbw.launch.supervise import ONE_WISH_S, Child, Rules, Supervisor
+from busbw.launch.supervise import Child, Rules, Supervisor
 
 SOURCE = Path(__file__).resolve().parents[2]
 Told = Callable[[int], dict[str, Any]]
@@ -183,7 +183,7 @@ def test_who_is_asked_twice_does_not_wait_for_the_deaf(tmp_path: Path) -> None:
         wait_until(ready.exists)
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(ONE_WISH_S + 0.3)
+            time.sleep(Patience().one_wish + 0.3)
 
     deaf = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(ready)!r}, 'w').close(); time.sleep(60)"
     code, _, seconds = supervised(deaf, Patience(to_stop=300), threading.Thread(target=twice).start)
