@@ -79,6 +79,8 @@ _WORDS = (
     r"|HTTP Request: |Retrying \(Retry\(",
     # Open MPI that takes UCX instead of openib.
     r"error initializing an OpenFabrics device|help-mpi-btl-openib|help message help-",
+    # Intel MPI takes its general file of tuning then.
+    r"MPI startup\(\): File .{1,300} not found",
     # A bug report's list of files that a host has not.
     r"^\*{3} \w{2,12}: cannot (?:access|open|stat) ",
     r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",

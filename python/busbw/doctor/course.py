@@ -44,6 +44,7 @@ _DONE = re.compile(
     rf"|\b(?:done|finished|completed) (?:{_WORK}|everything|all|\d{{1,9}} (?:epochs|steps|iterations))\b{_IN_PART}"
     r"|\bMPI_Finalize\b.{0,16}\b(?:done|ok|complete\w*|success\w*|returned)\b"
     r"|\b(?:exit(?:s|ing|ed)?|ended|terminated) (?:successfully|normally|cleanly|with status ok)\b"
+    r"|\ball done\b(?=[.! ]{0,4}$)"
     r"|\breached (?:the )?max\w{0,5} (?:number of )?(?:steps|epochs|iterations)\b"
     r"|\bmax\w{0,5}[_ ](?:number of )?(?:steps|epochs|iterations) reached\b",
     re.IGNORECASE,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from busbw.doctor import locales
 from busbw.doctor.candidates import Candidate, look_for
-from busbw.doctor.hit import RANK, Hit
+from busbw.doctor.hit import RANK, Hit, speaker
 
 MAX_LINE = 4096
 _OF_TORCH, _OF_XLA = "Last error:", "Last NCCL warning(error) log entry"
@@ -24,6 +24,7 @@ class LastError:
         self.names = set[str]()
         self._awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
+        self._who = ""
 
     def may_follow(self, line: str) -> bool:
         """Whether the line may hold such a sentence."""
@@ -33,10 +34,12 @@ class LastError:
         self, line: str, number: int, candidates: Callable[[str], tuple[Candidate, ...]], hits: dict[str, Hit]
     ) -> None:
         """NCCL's last error, which stands behind these words or alone in the next line."""
+        if self._awaited and speaker(line) != self._who:
+            return  # ranks write at the same time
         if self._awaited:
             self._say(line.rpartition("]: ")[2], line, number, candidates, hits)
         said = line.rpartition(_OF_TORCH)[2] if _OF_TORCH in line else None
-        self._awaited = said is not None and not said.strip()
+        self._awaited, self._who = said is not None and not said.strip(), speaker(line)
         if said is None and (quoted := _QUOTED.search(line)) is not None:
             said = quoted["said"]
         if said is not None:

@@ -195,11 +195,13 @@ NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,160}\b(?:[Mm]emory|[Pp]age|[Ff]au
 ) ; the driver could not give or map \
 memory of that GPU ; end other processes of that GPU (fuser -v /dev/nvidia*), nvidia-smi -r; free host memory; Xids \
 near it; update the driver
-~NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]|The NVIDIA|This can|Try ) ; the GPU's driver met an error of its own: \
+~NVRM: (?!API mismatch|this kernel|make sure|components|Xid|A GPU|GPU at PCI|GPU [0-9a-f]|The NVIDIA\
+|This can|Try ) ; the GPU's driver met an error of its own: \
 mostly the sequel of a GPU that does not answer ; look for Xids and \
 PCIe errors of that GPU near it; nvidia-smi -r or reboot, driver and firmware of one release; nvidia-bug-report.sh for \
 the maker
-Power Brake|power_brake ; the host's power supply tells the GPUs to slow down ; all power supplies plugged in and \
+Power Brake(?![\w ]{0,40}: *Not)|power_brake(?!\w{0,20}\W{1,4}(?:Not|0)) ; the host's power supply tells the \
+GPUs to slow down ; all power supplies plugged in and \
 healthy (ipmitool sdr), enough power for the rack, BMC's power cap
 """
 MACHINE: tuple[Family, ...] = (*read(_CHECKER), *read(_ROWS))

@@ -239,6 +239,10 @@ Using the loopback address as fallback|[Gg]loo ; Gloo talks over the loopback in
  --cap-add SYS_NICE, so that it may use NUMA
 """,
     "disk-full": r"""
+[Dd]isk quota|Errno 122|EDQUOT ; the job's user or group may not store more there: a quota is reached (EDQUOT), though
+ the file system has room ;
+ show it (quota -s, lfs quota -h -u $USER PATH, mmlsquota), delete old checkpoints, or write to another file system; ask
+ for more. `df` does not show quotas
 pyxis|enroot|squashfs|output filesystem ; no space is left where enroot makes the container's image (/run, or
  ENROOT_TEMP_PATH, ENROOT_CACHE_PATH, ENROOT_DATA_PATH) ;
  point these variables in /etc/enroot/enroot.conf at a local disk with room (/raid, /scratch), remove old images

@@ -72,8 +72,12 @@ _LINES = (
     # What a manual defines, and what it is asked.
     r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
     r"|\bexit (?:codes?|status)\b\W{1,3}0 [\w ]{2,20}, 1 \w"
+    # What a user asked a server, checks that passed, rows of a profiler's table, and variables that are explained.
+    r"|\bReceived request .{0,200}\bprompt: ?['\"]|^\W{0,3}\[ ?(?:PASS(?:ED)?|OK|SUCCESS) ?\] ?\S"
+    r"|^\s{0,80}(?:cuda|cu|nccl)[A-Z]\w{2,40} {1,40}(?:[\d.,]{1,16}(?:us|ms|s|ns|%)?\s{1,40}){3}"
+    r"|^\s*(?-i:[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,60})\s.{5,300}\(default:? [^)]{1,40}\)\s*$"
     # What a handbook quotes and explains in the same line, and what somebody is quoted with.
-    r"|^\s{0,6}[-*|] ?`[^`]{5,240}`(?: \w{1,20}){0,4}\s+(?:\.\.\.|[|:\u2013\u2014-]|=>)\s*\S+ \S+ \S"
+    r"|^\s{0,6}[-*|] ?`[^`]{5,240}`(?: \w{1,20}){0,9}\s+(?:\.\.\.|->|[|:\u2013\u2014-]|=>)\s*\S+ \S+ \S"
     r"|\"[^\"]{10,240}\" \((?-i:[A-Z][\w.]*(?: [A-Z][\w.-]*){1,4})\)\s*$"
     r"|^\W{0,3}Q(?:uestion)?(?: ?\d{1,3})?[:.)] .{3,300}\?",
     r"\(expected\)\s*$|\b(?:may|might|can|could) follow\b|\bunless S?Xid \d|\bno deadlock\b",

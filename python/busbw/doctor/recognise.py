@@ -252,7 +252,10 @@ def _waited_for(cause: Signature, waits: Signature, merged: Mapping[str, Found])
     )
 
 
-_TOLD_BY_PEERS = frozenset({"nccl-last-error", "nccl-error", "remote-error", "watchdog-timeout", "store-lost"})
+_TOLD_BY_PEERS = frozenset(
+    {"nccl-last-error", "nccl-error", "remote-error", "watchdog-timeout", "store-lost", "ib-retry"}
+    | {"ib-completion-error", "ib-flush"}
+)
 """What ranks say of one that is gone."""
 
 

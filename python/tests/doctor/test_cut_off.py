@@ -59,6 +59,7 @@ BY_THE_WHOLE = {
     "h36-cuda-header-listing": "that it is a list of codes is said by the end of the line",
     "h36-alert-rules-yaml": "that these are rules is said further up",
     "h36-grep-listing": "that it is source is said by the end of the line",
+    "h91-explained-variables": "that it is explained is said by the end of the line",
     "h91-handbook": "that it is advice is said by the start of the line",
     "h91-tests-with-words": "that the test passed is said by the end of the line",
     "h90-not-needed": "that it is not needed is said by the end of the line",

@@ -28,6 +28,7 @@ SIGNATURE = Signature(
         "socket.cpp",
         "ssh:",
         "retrying",
+        "probe failed",
     ),
     confirm=("on the peer: does its rank still run, and is the address one of its interfaces (ip -br addr)"),
     cure=(

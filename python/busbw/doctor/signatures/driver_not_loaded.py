@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"Could not resolve Linux kernel version",
         r"is not supported by the NVIDIA \S+ driver release",
         r"requires use of the NVIDIA open kernel modules",
-        r"NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",
+        r"(?<!NVRM: the )(?<!before the )NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",
         r"\bNo devices (?:were )?found\b",
         r"NVRM: (?:None of the NVIDIA devices were|Try unloading the conflicting|open of non-existent GPU)",
         r"PCI I/O region assigned to your NVIDIA device is invalid",

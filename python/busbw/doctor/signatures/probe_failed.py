@@ -8,7 +8,8 @@ SIGNATURE = Signature(
     title="Kubernetes ends the container because its {what} probe is not answered: it starts slowly, or hangs",
     patterns=(
         r"failed (?P<what>liveness|startup) probe, will be restarted",
-        r"(?P<what>Liveness|Startup) probe (?:failed|errored)",
+        # One that failed before the container was up is of its start: kubelet says so where it ends it.
+        r"(?P<what>Liveness) probe (?:failed|errored)",
     ),
     explains=("killed-by-launcher", "process-crashed"),
     confirm="kubectl describe pod POD: the probe's times; kubectl logs --previous: how far did the start come",

@@ -10,7 +10,7 @@ SIGNATURE = Signature(
         r"available GPUs \d+ is less than .{0,20}desired GPUs",
         r"couldn't assign flavors|insufficient (?:unused )?quota|podset .{0,40}(?:quota|not fit)"
         r"|workload .{0,60}not admitted",
-        r"QuotaReached|exceed\w* (?:the )?quota|quota (?:limit|exceeded)(?!.{0,20}OSTs)",
+        r"QuotaReached|exceed\w* (?:the )?quota|(?<!disk )quota (?:limit|exceeded)(?!.{0,20}OSTs)",
         r"No available node types can fulfill",
         r"(?:Cannot provide|Waiting for creating|[Tt]imed out.{0,40}) ?(?:a |the )?placement group",
         r"placement_?group.{0,60}(?:infeasible|cannot be|can not be|time)",
