@@ -53,14 +53,14 @@ _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|compon
 """Keys of objects that services log."""
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
-    r"^\s*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
+    r"^[ \t]*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
     r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
     re.MULTILINE,
 )
 """A matrix of `nvidia-smi topo -m`, or `lspci`."""
-_LINKS = re.compile(r"^\s+Link \d{1,2}: (?:<inactive>|[\d.]{1,8} GB/s)\s*$", re.MULTILINE)
+_LINKS = re.compile(r"^[ \t]+Link \d{1,2}: (?:<inactive>|[\d.]{1,8} GB/s)\s*$", re.MULTILINE)
 """`nvidia-smi nvlink -s`: a machine where a matrix follows; alone it is often only a part of the listing."""
-_MATRIX = re.compile(r"^\s*GPU0\s+GPU1\s.*\n\s*GPU0\s+X\s", re.MULTILINE)
+_MATRIX = re.compile(r"^[ \t]*GPU0[ \t]+GPU1\s.*\n[ \t]*GPU0[ \t]+X\s", re.MULTILINE)
 
 
 _CAN_REACH = re.compile(r"^\W{0,4}GPU0\s+(?:(?:X|OK|CNS|GNS|TNS|NS|DR|U)\s*)+$", re.MULTILINE)

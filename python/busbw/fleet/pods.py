@@ -170,7 +170,7 @@ _YAML_LINE = re.compile(r"\s*(-\s+)?[A-Za-z_]+\s*:(\s.*)?|---\s*")
 
 def _is_yaml(text: str) -> bool:
     """Whether this is Slurm's topology.yaml: a list of topologies."""
-    return re.search(r"^\s*-\s+[\"']?topology[\"']?\s*:", text, re.MULTILINE) is not None
+    return re.search(r"^[ \t]*-[ \t]+[\"']?topology[\"']?\s*:", text, re.MULTILINE) is not None
 
 
 def _bare(line: str) -> str:

@@ -40,7 +40,7 @@ MAX_STREAMS = 4096
 _EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT, DEEPSPEED})
 """Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
-_FENCE = re.compile(r"^[\s>]*```", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t>]*```", re.MULTILINE)
 
 Collected = TypeVar("Collected", bound=Collector)
 Take = Callable[[ImportedSweep], None]

@@ -73,7 +73,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ),
     (r"proc'd: \d+ \(", "gpu-burn's test of arithmetic: `busbw doctor` looks at clocks and throttling"),
     (
-        r"^\s*Link \d+: [\d.]+ GB/s$",
+        r"^[ \t]*Link \d+: [\d.]+ GB/s$",
         "the links that nvidia-smi counts, and no measurement: `busbw doctor` reads the machine itself",
     ),
     (
@@ -160,14 +160,14 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "the trace of NCCL's example profiler plugin, whose times are the host's: import NCCL Inspector's JSON instead",
     ),
     (r"\(groupid=\d+, jobs=\d+\)|^IOR-\d", "a test of storage (fio, IOR), which is no collective"),
-    (r"\d+ times +--> +[\d.]+ Mbps in|NetPIPE", "NetPIPE's test of one pair, which is no collective"),
+    (r"(?<!\d)\d{1,12} times +--> +[\d.]+ Mbps in|NetPIPE", "NetPIPE's test of one pair, which is no collective"),
     (
         r"check_nccl|Health [Cc]heck|health check passed|nhc: ",
         "the verdict of a node's health check, which keeps one figure: import the output of its nccl-tests",
     ),
     (r"nccom-test: error|usage: nccom-test", "a failed call of nccom-test: it printed its usage and no results"),
     (
-        r'"traceEvents"|^\[?\s*\{[^\n]{0,200}"ph" *: *"[BEXbe]"',
+        r'"traceEvents"|^\[?\s{0,80}\{[^\n]{0,200}"ph" *: *"[BEXbe]"',
         "a trace without collectives that busbw knows: PyTorch 2.4 and later write sizes beside NCCL's kernels",
     ),
     (r"<testsuites?\b|<testcase\b", "a report of tests (JUnit's XML) without the output of a benchmark"),
@@ -226,7 +226,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
         "import the Inspector's JSON (NCCL_INSPECTOR_PROM_DUMP=0)",
     ),
     (
-        r"\| NVIDIA-SMI \d|^\s*GPU0\s+GPU1\s.*CPU Affinity",
+        r"\| NVIDIA-SMI \d|^[ \t]*GPU0[ \t]+GPU1\s.*CPU Affinity",
         "the output of nvidia-smi: `busbw doctor` reads the machine itself",
     ),
     (r"<system version=|<graphs version=", "a topology or graph file of NCCL: `busbw topo` reads it"),

@@ -69,7 +69,7 @@ def _of_slurm(place: Mapping[str, str | None], environ: Mapping[str, str], quest
     words += [f"--nodes={nodes}"] if nodes else []
     words += [f"--partition={place['partition']}"] if place.get("partition") and not nodes else []
     # All processors of a node number its masks, also where the job has a part of them.
-    total = [int(each) for each in re.findall(r"^\s*(\d{1,6})\+?\s*$", question(words), re.MULTILINE)]
+    total = [int(each) for each in re.findall(r"^[ \t]*(\d{1,6})\+?[ \t]*$", question(words), re.MULTILINE)]
     return sorted(set(total or counts))
 
 

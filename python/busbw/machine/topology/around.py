@@ -13,7 +13,8 @@ _INVISIBLE = re.compile("[\u200b-\u200f\u2060\ufeff]")
 _WIDE = re.compile("[\uff01-\uff5e]")
 _ESCAPED = re.compile(r"\\t ?GPU1|\\nGPU0|\\tGPU0")
 _COMMAS = re.compile(
-    r"""^[ \t]*"?"?(?:[,;\t]|(?=GPU0[,;]))[ \t]*"?GPU0(?P<quote>"?)(?P<mark>[,;\t])[ \t]*"?(?:GPU1|CPU|NIC|mlx)""",
+    r"""^[ \t]{0,80}"?"?(?:[,;\t]|(?=GPU0[,;]))[ \t]{0,80}"?GPU0(?P<quote>"?)(?P<mark>[,;\t])"""
+    r"""[ \t]*"?(?:GPU1|CPU|NIC|mlx)""",
     re.MULTILINE,
 )
 _QUOTED = re.compile(r"""^[ \t]*(?:\[\d+\][ \t]*|[\w"]{1,40}:[ \t]*\[?)?["'\[]+|["'],?[ \t]*\]?,?$""", re.MULTILINE)
@@ -44,7 +45,7 @@ _OTHERS = (
     (r"\bTopology Information\b|\bTo GPU \d+\s*\|", "`dcgmi topo`"),
     (r"\bNPU0\b|\bHCCS\b", "a topology of Ascend NPUs (npu-smi)"),
     (r"\bNUMANode L#0|\bPackage L#0|\bHostBridge L#0", "`lstopo`"),
-    (r"^\s*\*-(?:display|network|pci)\b", "`lshw`"),
+    (r"^[ \t]*\*-(?:display|network|pci)\b", "`lshw`"),
     (r"^CA '\w+'", "`ibstat`"),
     (r"^hca_id:\s", "`ibv_devinfo`"),
     (r"^available: \d+ nodes \(", "`numactl -H`"),
