@@ -19,6 +19,7 @@ from busbw.experiment.plan import Plan, check
 from busbw.experiment.replayed import times_in
 from busbw.experiment.runner import command_of, run_trial
 from busbw.experiment.trial import TOTAL, Outcome, Point, Trial
+from busbw.watch.recording import SUFFIX
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = Path(os.environ.get("BUSBW_BUILD", ROOT / "build"))
@@ -129,6 +130,9 @@ def test_the_verb_takes_the_folder_by_its_whole_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rec").mkdir()
+    assert main(["experiment", "--vary", "A=1,2", "--replay", "rec", "--dry-run", "--", "--gaps"]) == 1
+    assert "rec holds no recording" in capsys.readouterr().err
+    (tmp_path / "rec" / f"n1.7.1{SUFFIX}").touch()
     assert main(["experiment", "--vary", "A=1,2", "--replay", "rec", "--dry-run", "--", "--gaps"]) == 0
     assert f"busbw replay {tmp_path}/rec --gaps --times <record>" in capsys.readouterr().out
     assert main(["experiment", "--replay", "rec", "plan.toml"]) == 2
