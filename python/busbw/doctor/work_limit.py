@@ -23,7 +23,7 @@ PER_MIB_COUNTED = 1_000
 """Of what is passed over: its lines are counted."""
 FOR_THE_END = 0.3
 """Of what may be spent on a log, so much is kept to reach its end."""
-_EACH, _EACH_TRIED, _PASSED_ON = 12, 8, 20
+_EACH, _EACH_TRIED, _PASSED_ON = 50, 8, 20
 _LOOKED_AT = 1.5
 """Of what a call may spend it takes so many times as much: in a log that differs in each line they are many."""
 _OF_ALL, _OF_WORDS, _OF_OBJECT, _TIMES_TAIL = 1, 2, 15, 60
