@@ -113,9 +113,8 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
 """,
     "efa-error": r"""
-[Uu]nresponsive (?:remote|receiver)|[Uu]nreachable remote|\(41[0-9]{2}\).{0,40}(?:never established|peer) ; EFA packets get
- no
- answer from the peer: its security group lets no traffic in, or its process ended ;
+[Uu]nresponsive (?:remote|receiver)|[Uu]nreachable remote|\(41\d\d\).{0,40}(?:never established|peer) ; EFA packets
+ get no answer from the peer: its security group lets no traffic in, or its process ended ;
  the security group must allow all traffic from itself and to itself (inbound and outbound rules), and both hosts lie
  in one subnet or availability zone; test by fi_pingpong -p efa between the two. Where that runs, the peer died first:
  read its log

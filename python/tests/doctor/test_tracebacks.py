@@ -44,4 +44,4 @@ def test_an_exception_that_begins_behind_what_others_tell_is_not_its_cause(tmp_p
         "12:     idx = open(path)\n"
         "12: FileNotFoundError: [Errno 2] No such file or directory: '/scratch/c4.idx'\n"
     )
-    assert [each.name for each in loud(text, tmp_path)][0] == "ib-retry"
+    assert next(each.name for each in loud(text, tmp_path)) == "ib-retry"
