@@ -294,6 +294,13 @@ def test_h800_has_the_nvlinks_of_its_data_sheet() -> None:
     assert ask("hgx-h800", 1 << 30).time_us.value > 2 * ask("ndv5", 1 << 30).time_us.value
 
 
+def test_bridges_of_h200_nvl_join_four_gpus_and_eight_go_over_pcie() -> None:
+    fabric = machines.require("H200 NVL")
+    assert (fabric.island, fabric.multicast) == (4, False)
+    four, eight = (ask("h200-nvl", 1 << 30, gpus=gpus).busbw_GBps for gpus in (4, 8))
+    assert eight.high < 0.25 * four.low
+
+
 def test_amd_is_refused_by_name() -> None:
     with pytest.raises(UserError, match="GPUs of AMD"):
         machines.require("mi300x")
