@@ -115,9 +115,9 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
     "efa-error": r"""
 [Uu]nresponsive (?:remote|receiver)|[Uu]nreachable remote|\(41\d\d\).{0,40}(?:never established|peer) ; EFA packets
  get no answer from the peer: its security group lets no traffic in, or its process ended ;
- the security group must allow all traffic from itself and to itself (inbound and outbound rules), and both hosts lie
- in one subnet or availability zone; test by fi_pingpong -p efa between the two. Where that runs, the peer died first:
- read its log
+ the security group must allow all traffic from itself and to itself (inbound and outbound rules). Put both hosts into
+ one availability zone, and test by fi_pingpong -p efa between the two. Where that runs, the peer died first: read its
+ log
 """,
     "gpu-permission": r"""
 /dev/kfd|/dev/dri|render|video ; the user may not open AMD's devices (/dev/kfd, /dev/dri) ;
