@@ -147,6 +147,10 @@ class Source:
                 raise UserError(f"{self.name} is {what}, not a log: nothing to import; unpack or convert it first")
         if _PICKLE.match(self.head):
             raise UserError(f"{self.name} is a Python pickle, {PICKLE_SAID}")
+        if self.head[257:262] == b"ustar":
+            raise UserError(
+                f"{self.name} is an archive: unpack it, and give the folder (`busbw doctor` reads it as it is)"
+            )
         if self._encoding == "utf-8" and b"\0" in self.head:
             raise UserError(f"{self.name} is a binary file (it holds zero bytes): nothing to import")
 

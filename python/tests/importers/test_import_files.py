@@ -49,6 +49,7 @@ def read(data: bytes, name: str = "job.log") -> tuple[list[Record], FileReport]:
         (b"\x7fELF\x02\x01", "job.log is a program"),
         (b"PK\x03\x04rest", "a zip archive"),
         (b"some text\0more", "a binary file"),
+        (b"a.log".ljust(257, b"\0") + b"ustar" + bytes(250), "is an archive: unpack it"),
         (b"\x1f\x8b\x08\0cut off", "cannot read job.log to its end"),
     ],
 )
