@@ -14,6 +14,11 @@ NEAR = 40
 MAX_OPEN = 4096
 """Ranks of which it is remembered where their traceback begins."""
 _MAX_TEXT = 600
+_RULES = frozenset({"==", "--", "##", "**"})
+_HEAD = re.compile(
+    r"\s{0,3}(?:==> (?P<file>[^\n]{1,160}) <==|(?:={2,30}|-{2,30}|#{2,30}|\*{2,30}) ?(?P<name>[A-Za-z_/][^\n=]{0,80}?)"
+    r" ?(?:=*|-*|#*|\**))\s*$"
+)
 _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,80})')
 
 
@@ -61,6 +66,8 @@ class Following:
         self._open: Beside | None = None
         self._left = 0
         self._speaker: str | None = None
+        self.parts: list[tuple[int, str]] = []
+        """Lines at which the part of another rank, host or file begins, and its name."""
         self._begun: dict[str, int] = {}
         """Where the open traceback of each rank begins."""
 
@@ -84,6 +91,13 @@ class Following:
         self._left, self._speaker = MAX_AFTER, _speaker(line)
         begun = self._begun.pop(self._speaker, 0)
         self._open = self.kept[number] = Beside(tuple(self._frames) if near else (), begun=begun)
+
+    def parted(self, line: str, number: int) -> bool:
+        """Whether that line is the head of a part, such as `tail` writes above each file."""
+        found = _HEAD.match(line) if line.lstrip()[:2] in _RULES else None
+        if found is not None and len(self.parts) < MAX_OPEN:
+            self.parts.append((number, (found["file"] or found["name"]).strip()))
+        return found is not None
 
     def go_on(self, line: str) -> None:
         """Any further line: it belongs to the error where the same rank goes on with it, and begins nothing else."""

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from busbw.doctor.moments import moment_of
+
 MAX_EVIDENCE = 3
 MAX_WHO = 4096
 MAX_GROUPS = 4096
@@ -26,11 +28,17 @@ class Hit:
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
     begun: int = 0
     """The line in which the traceback begins that its first line ends; 0 without one."""
+    when: float | None = None
+    """The earliest time that stands in front of a line (`busbw.doctor.moments`)."""
+    part: str = ""
+    """The part of a log in which its first line stands: that of one rank or host."""
 
     def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
         """Found once more, in that line."""
         self.count += 1
         self.last = max(self.last, number)
+        if (moment := moment_of(line)) is not None:
+            self.when = moment if self.when is None else min(self.when, moment)
         if len(self.lines) < MAX_EVIDENCE or number < self.lines[-1][0]:
             # What was excused at first is found late.
             self.lines = sorted([*self.lines, (number, line.strip())])[:MAX_EVIDENCE]

@@ -22,6 +22,10 @@ Incompatible versions ; Slurm's commands and daemons are of releases that do not
  use one release of Slurm on login nodes, in containers, and on compute nodes
 """,
     "slurm-resources": r"""
+gres/gpu count (?:reported lower than configured|too low) ?\(?(?P<seen>\d{1,4}) < (?P<all>\d{1,4}) ; a GPU of that node
+ is gone: slurmd counts {seen} of {all}, and Slurm takes the node out ;
+ on the node: nvidia-smi -L, lspci | grep -i nvidia, dmesg (Xid 79, RmInitAdapter, pciehp). Power-cycle or reseat what
+ is missing, then scontrol update nodename=NODE state=resume; or correct Gres in slurm.conf and gres.conf
 UnexpectedAdmissionError|devices unavailable for (?P<what>\S+) ; the kubelet can give fewer devices ({what}) than the
  scheduler counted on: one became unhealthy, or the device plugin was restarted ;
  kubectl describe node (Allocatable), the log of the device plugin's pod and dmesg (Xid) on that node. Cordon it and
@@ -224,6 +228,10 @@ EngineDead|[Ee]ngine core ; the server's engine process died ;
  read the engine's own traceback, which stands before this line (EngineCore pid=...)
 """,
     "job-cancelled": r"""
+SPOT|Spot|nstance will be (?:interrupted|terminated|stopped)|REBALANCE|Soft Off|HOST_MAINTENANCE ; the cloud took the
+ instance back (spot) or stopped it for maintenance ;
+ go on from the last checkpoint on other nodes; take on-demand or reserved capacity. Save a checkpoint at the notice,
+ which comes two minutes before on AWS and 30 s before on Google Cloud and Azure
 Evict.{0,200}(?:ephemeral|local storage|disk) ; the node evicted the pod: it used more disk than it may, or the node's
  disk was full ;
  request ephemeral-storage in the pod, put checkpoints, caches (HF_HOME, TMPDIR) and logs on a volume; free the node's

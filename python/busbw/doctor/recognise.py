@@ -12,6 +12,8 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.hit import MAX_WHO, Hit
+from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, placed, speakers
+from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
 from busbw.doctor.scan import Scan
 from busbw.doctor.signature import Signature, Stage
@@ -19,8 +21,6 @@ from busbw.doctor.signatures import SIGNATURES
 
 MAX_EVIDENCE = 3
 MAX_TEXT = 240
-Found = Sequence[tuple[str, Hit]]
-"""The hits of one signature, with the log of each."""
 
 
 def recognise(
@@ -38,7 +38,7 @@ def recognise(
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
         for name, hit in each.hits.items():
-            merged[name].append((each.source, _with_begin(hit, each)))
+            merged[name].append((each.source, placed(hit, each)))
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
     first: frozenset[str] = frozenset().union(*(each.first_failed for each in scans))
@@ -88,7 +88,7 @@ def _break_circles(follows: dict[str, Signature | None], merged: Mapping[str, Fo
         circle = chain[chain.index(name) :]
 
         def late(each: str, others: frozenset[str] = frozenset(circle)) -> tuple[bool, bool, int]:
-            return each in _ENDS, others.isdisjoint(SIGNATURES[each].explains), _first(merged[each])
+            return each in _ENDS, others.isdisjoint(SIGNATURES[each].explains), first_line(merged[each])
 
         follows[min(circle, key=late)] = None
 
@@ -184,8 +184,8 @@ _ENDS = frozenset({"rank-ended", "process-crashed"})
 
 def _by_others(signature: Signature, merged: Mapping[str, Found], first: frozenset[str]) -> bool:
     """Whether it is an effect that only others speak of than the ranks that failed first."""
-    speakers = _speakers(merged[signature.name])
-    return bool(signature.stage >= Stage.FAILURE and first and speakers and not speakers & first)
+    who = speakers(merged[signature.name])
+    return bool(signature.stage >= Stage.FAILURE and first and who and not who & first)
 
 
 def _cause_of(
@@ -196,14 +196,14 @@ def _cause_of(
     others = [SIGNATURES[other] for other in merged if other != name]
     if first and name in _ENDS:
         others = [each for each in others if not _by_others(each, merged, first) and each.name not in _FOLLOWS]
-    elif name in _TOLD_BY_PEERS and _by_others(mine, merged, first) and (ended := _ENDS & merged.keys()):
+    elif name in TOLD_BY_PEERS and _by_others(mine, merged, first) and (ended := _ENDS & merged.keys()):
         return SIGNATURES[min(ended)]
     elif name == "killed-by-launcher" and first and "rank-ended" in merged:
         return SIGNATURES["rank-ended"]
     # What is no fault on a single node ended nothing there. What stands beside it is another word for it.
     others = [each for each in others if not (one_node and each.between_nodes and each.stage != mine.stage)]
     # Nor is that which others say of a rank that had failed before the reason why it did.
-    others = [each for each in others if not _failed_before(mine, each, merged)]
+    others = [each for each in others if not failed_before(mine, each, merged)]
     if aborted and name == "process-crashed":
         return aborted
     if aborted:
@@ -214,15 +214,15 @@ def _cause_of(
     causes = [
         other
         for other in others
-        if _failed_before(other, mine, merged)
+        if failed_before(other, mine, merged)
         or (name in other.explains and not _precedes(mine, other, merged))
-        or (name in other.later and _first(merged[other.name]) < _first(merged[name]))
+        or (name in other.later and first_line(merged[other.name]) < first_line(merged[name]))
         # Somebody ended a job after it had failed already.
         or (
             unexplained
             and other.stage < Stage.CRASH
             and other.severity is not Severity.NOTE
-            and _first(merged[other.name]) < _first(merged[name])
+            and first_line(merged[other.name]) < first_line(merged[name])
         )
         or _waited_for(other, mine, merged)
         # A last resort names who reports; whoever knows what happened stands before it.
@@ -248,28 +248,8 @@ def _waited_for(cause: Signature, waits: Signature, merged: Mapping[str, Found])
         waits.name in _WAITS
         and cause.severity is Severity.ERROR
         and Stage.PROGRAM <= cause.stage <= Stage.CRASH
-        and _first(merged[cause.name]) < _first(merged[waits.name])
+        and first_line(merged[cause.name]) < first_line(merged[waits.name])
     )
-
-
-_TOLD_BY_PEERS = frozenset(
-    {"nccl-last-error", "nccl-error", "remote-error", "watchdog-timeout", "store-lost", "ib-retry"}
-    | {"ib-completion-error", "ib-flush"}
-)
-"""What ranks say of one that is gone."""
-
-
-def _failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
-    """Whether a rank's program failed before other ranks, and not it, told of what may be the sequel."""
-    if cause.name != "python-exception" or effect.name not in _TOLD_BY_PEERS:
-        return False
-    mine, theirs = _speakers(merged[cause.name]), _speakers(merged[effect.name])
-    return bool(mine and theirs and not mine & theirs) and _begun(merged[cause.name]) < _first(merged[effect.name])
-
-
-def _speakers(found: Found) -> set[str]:
-    """Who says it; nobody where a line does not tell."""
-    return {who for _, hit in found for who in hit.who}
 
 
 def _precedes(mine: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
@@ -278,22 +258,6 @@ def _precedes(mine: Signature, effect: Signature, merged: Mapping[str, Found]) -
         return False
     firsts = {source: hit.lines[0][0] for source, hit in merged[effect.name] if hit.lines}
     return any(hit.lines[0][0] < firsts.get(source, 0) for source, hit in merged[mine.name] if hit.lines)
-
-
-def _first(found: Found) -> int:
-    """The first line of any log with it."""
-    return min((line for _, hit in found for line, _ in hit.lines), default=0)
-
-
-def _with_begin(hit: Hit, scan: Scan) -> Hit:
-    """With the line in which the traceback begins that ends in the first line: others' lines may stand between."""
-    beside = scan.beside.get(hit.lines[0][0]) if hit.lines else None
-    return replace(hit, begun=beside.begun) if beside and beside.begun else hit
-
-
-def _begun(found: Found) -> int:
-    """The first line of any log with it, or with the begin of its traceback."""
-    return min((hit.begun or hit.lines[0][0] for _, hit in found if hit.lines), default=0)
 
 
 _LACKING = frozenset({"ib-devices-missing"})

@@ -58,7 +58,7 @@ class Scan:
     words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
     the log ends in, before it names its exception, `retried` the last line of something that is tried again, `given`
     the variables that commands in it set, with the line, `calls` the last calls of NCCL, `cut` whether the log is what
-    could be unpacked of a file that was cut off, `beside` what stands around lines that tell of an error.
+    could be unpacked of a file that was cut off, `beside` what stands around errors, `parts` where hosts' parts begin.
     """
 
     source: str
@@ -82,6 +82,7 @@ class Scan:
     """Signatures of what NCCL names as its last error, where a call of it failed."""
     first_failed: frozenset[str] = frozenset()
     """The ranks that summaries of torchrun name as the first that failed."""
+    parts: Sequence[tuple[int, str]] = ()
     unused_ports: int = 0
     """Lines that call a port down which nothing uses."""
     course: Course = field(default_factory=Course)
@@ -171,7 +172,7 @@ class Scanning:
         told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
             *told, *kept, *notes, given=self.given, calls=self.calls, passed_over=self.passed_over,
-            beside=self.following.kept, last_errors=frozenset(self.last.names),
+            beside=self.following.kept, parts=self.following.parts, last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
             course=self.course,
         )  # fmt: skip
@@ -203,7 +204,7 @@ class Scanning:
         known = self.shapes.get(key)
         source = self._is_source(line, number) or self.section.holds(line)
         self.following.go_on(line)
-        listed = self.ports.follows(line)
+        listed = self.ports.follows(line) or self.following.parted(line, number)
         if not source and (known != () or self.ignored):
             self._look_at(line, number, key, known)
             if listed and "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:

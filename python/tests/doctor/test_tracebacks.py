@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from busbw.doctor.moments import came_first, moment_of
+
 from .test_corpus import loud
 
 
@@ -45,3 +49,53 @@ def test_an_exception_that_begins_behind_what_others_tell_is_not_its_cause(tmp_p
         "12: FileNotFoundError: [Errno 2] No such file or directory: '/scratch/c4.idx'\n"
     )
     assert next(each.name for each in loud(text, tmp_path)) == "ib-retry"
+
+
+PARTS = """\
+==> worker 0 <==
+2026-10-04 10:22:{peer}.6: E a.cc:9] /job:worker/task:2 down: ipv4:10.0.0.2:2222: Failed to connect: Connection refused
+==> worker 2 <==
+2026-10-04 10:22:29.5: E cuda_dnn.cc:434] Loaded runtime CuDNN library: 8.3.2 but source was compiled with: 8.6.0.
+"""
+
+
+@pytest.mark.parametrize(("peer", "first"), [("31", "cuda-call-failed"), ("11", "connection-refused")])
+def test_of_parts_of_several_hosts_the_times_of_lines_tell_what_came_first(
+    peer: str, first: str, tmp_path: Path
+) -> None:
+    assert [each.name for each in loud(PARTS.replace("{peer}", peer), tmp_path)] == [first]
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        ("2026-10-04 10:22:31.5: E x", 31.5),
+        ("[2026-10-04T10:22:31.500Z] x", 31.5),
+        ("[rank3]:[E1004 10:22:31.500000 ProcessGroupNCCL.cpp:1] x", 31.5),
+        ("Oct  4 10:22:31 n3 kernel: x", 31.0),
+        ("INFO 10-04 10:22:31 x.py:3] x", 31.0),
+        ("[10/04/2026-10:22:31] [TRT-LLM] x", 31.0),
+        ("2026/10/04 10:22:31 INF x", 31.0),
+        ("10:22:31 x", None),
+        ("[  811.3] NVRM: x", None),
+        ("peer 10.0.0.4 10-04", None),
+    ],
+)
+def test_the_time_in_front_of_a_line(line: str, seconds: float | None) -> None:
+    expected = None if seconds is None else ((31 * 10 + 4) * 24 + 10) * 3600 + 22 * 60 + seconds
+    assert moment_of(line) == expected
+
+
+def test_times_that_lie_hours_apart_are_not_compared() -> None:
+    assert came_first(10.0, 20.0) is True and came_first(20.0, 10.0) is False
+    assert came_first(10.0, 7300.0) is None and came_first(None, 3.0) is None
+
+
+def test_horovods_stalls_follow_from_the_exception_of_the_rank_that_is_missing(tmp_path: Path) -> None:
+    text = (
+        "[1,3]<stderr>:Traceback (most recent call last):\n"
+        "[1,3]<stderr>:tensorflow.python.framework.errors_impl.DataLossError: corrupted record at 117440512\n"
+        "[1,0]<stderr>:[2026-11-15 20:14:31.5: W stall_inspector.cc:107] One or more tensors were submitted to be "
+        "reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 s.\n"
+    )
+    assert [each.name for each in loud(text, tmp_path)] == ["python-exception"]

@@ -9,6 +9,8 @@ SIGNATURE = Signature(
     patterns=(
         r"\b(?P<why>Evicted(?:DueTo\w+)?)\b",
         r'"EventType" ?: ?"(?P<why>Preempt|Terminate|Redeploy|Reboot)"',
+        r"\b(?P<why>SPOT_ITN|Spot ITN|Spot interruption|[Ii]nstance will be (?:interrupted|terminated|stopped)"
+        r"|REBALANCE_RECOMMENDATION|ACPI G2 Soft Off|TERMINATE_ON_HOST_MAINTENANCE)\b",
         r"DUE TO (?P<why>TIME LIMIT)",
         r"CANCELLED AT .{0,40}DUE TO (?!NODE|SIGNAL)(?P<why>[A-Z ]{3,30})",
         r"JOB \S+ ON \S+ CANCELLED AT",

@@ -43,6 +43,8 @@ SIGNATURE = Signature(
         rf"^{_HEAD}(?<![\w.])(?!torch\.|subprocess\.|ray\.|jax|tensorflow\.|grpc|urllib3|requests|pynvml|horovod)"
         rf"(?P<error>(?:\w{{1,40}}\.){{1,5}}(?:errors?|exceptions?|exc)\.\w{{2,60}}(?<!Warning)): (?P<said>.{{3,}})",
         rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
+        rf"^{_HEAD}(?<![\w.])tensorflow\.python\.framework\.errors(?:_impl)?\.(?P<error>(?:DataLoss|NotFound|InvalidArgument"
+        r"|PermissionDenied|FailedPrecondition|OutOfRange|AlreadyExists)Error): (?P<said>.{3,})",
         r"(?P<error>RuntimeError: DataLoader timed out)",
         r"(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"

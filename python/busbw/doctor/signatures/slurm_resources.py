@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="the scheduler could not give the job what it asks for (GPUs, nodes, memory, quota, capacity)",
     patterns=(
+        r"gres/gpu count (?:reported lower than configured|too low)",
         r"available GPUs \d+ is less than .{0,20}desired GPUs",
         r"couldn't assign flavors|insufficient (?:unused )?quota|podset .{0,40}(?:quota|not fit)"
         r"|workload .{0,60}not admitted",

@@ -1,0 +1,90 @@
+"""Which of two found signatures came first, and who told of each: by time where lines tell it, else by their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.hit import Hit
+from busbw.doctor.moments import came_first
+from busbw.doctor.scan import Scan
+from busbw.doctor.signature import Signature, Stage
+
+Found = Sequence[tuple[str, Hit]]
+"""The hits of one signature, with the log of each."""
+
+NEAR = 40
+"""Lines above one without a time in which its time may stand."""
+TOLD_BY_PEERS = frozenset(
+    {"nccl-last-error", "nccl-error", "remote-error", "watchdog-timeout", "store-lost", "ib-retry", "ib-flush"}
+    | {"ib-completion-error", "connection-refused", "connection-timeout", "heartbeat-lost", "rendezvous-timeout"}
+    | {"collective-mismatch", "socket-failed", "gloo-error", "proxy-failure"}
+)
+"""What ranks say of one that is gone, or does not come."""
+
+
+def placed(hit: Hit, scan: Scan) -> Hit:
+    """With the line in which the traceback begins that ends in its first line, and the part of the log it stands in."""
+    if not hit.lines:
+        return hit
+    line = hit.lines[0][0]
+    beside = scan.beside.get(line)
+    begun = beside.begun if beside and beside.begun else hit.begun
+    at, part = next((each for each in reversed(scan.parts) if each[0] < line), (0, ""))
+    when = hit.when
+    if when is None:
+        # The last line of a traceback has no time, and what its rank printed before it has one.
+        near = [each for each in scan.hits.values() if each.when and max(at, line - NEAR) < each.lines[0][0] < line]
+        when = max(near, key=lambda each: each.lines[0][0]).when if near else None
+    return replace(hit, begun=begun, part=f"{scan.source} {part}", when=when)
+
+
+def first(found: Found) -> int:
+    """The first line of any log with it."""
+    return min((line for _, hit in found for line, _ in hit.lines), default=0)
+
+
+def speakers(found: Found) -> set[str]:
+    """Who says it; nobody where a line does not tell."""
+    return {who for _, hit in found for who in hit.who}
+
+
+def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
+    """Whether one rank failed before other ranks, and not it, told of what may be the sequel.
+
+    Of a program's exception the places of lines tell it, too; of all other errors only their times.
+    """
+    if effect.name not in TOLD_BY_PEERS or cause.name in TOLD_BY_PEERS or cause.severity is not Severity.ERROR:
+        return False
+    of_program = cause.name == "python-exception"
+    if not of_program and not Stage.PROGRAM <= cause.stage <= Stage.FAILURE:
+        return False
+    mine, theirs = merged[cause.name], merged[effect.name]
+    if not _of_others(mine, theirs):
+        return False
+    by_time = came_first(_when(mine), _when(theirs))
+    if by_time is not None:
+        return by_time
+    return of_program and effect.name in _BY_PLACE and _begun(mine) < first(theirs)
+
+
+_BY_PLACE = TOLD_BY_PEERS - {"connection-refused", "connection-timeout", "rendezvous-timeout", "gloo-error"}
+"""Of what ranks say of one that never came, the place of a line tells nothing."""
+
+
+def _of_others(mine: Found, theirs: Found) -> bool:
+    """Whether others tell the one than the other: other ranks, or other parts of logs."""
+    if speakers(mine) and speakers(theirs):
+        return not speakers(mine) & speakers(theirs)
+    parts, others = ({hit.part for _, hit in found if hit.part} for found in (mine, theirs))
+    return bool(parts and others and not parts & others)
+
+
+def _when(found: Found) -> float | None:
+    return min((hit.when for _, hit in found if hit.when is not None), default=None)
+
+
+def _begun(found: Found) -> int:
+    """The first line of any log with it, or with the begin of its traceback."""
+    return min((hit.begun or hit.lines[0][0] for _, hit in found if hit.lines), default=0)
