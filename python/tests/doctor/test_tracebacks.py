@@ -96,6 +96,6 @@ def test_horovods_stalls_follow_from_the_exception_of_the_rank_that_is_missing(t
         "[1,3]<stderr>:Traceback (most recent call last):\n"
         "[1,3]<stderr>:tensorflow.python.framework.errors_impl.DataLossError: corrupted record at 117440512\n"
         "[1,0]<stderr>:[2026-11-15 20:14:31.5: W stall_inspector.cc:107] One or more tensors were submitted to be "
-        "reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 s.\n"
+        "reduced, gathered or broadcasted by subset of ranks and are waiting for the remainder for more than 60 s.\n"
     )
     assert [each.name for each in loud(text, tmp_path)] == ["python-exception"]
