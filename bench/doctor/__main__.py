@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(REPOSITORY / "python"), str(HERE), str(HERE.parent / "watch")]
 
 from faults import FAULTS, Fault, Injected, Site, base_environment  # noqa: E402
-from judging import Outcome, as_json, judge, line, passed, summary  # noqa: E402
+from judging import NO_SETTING, Outcome, as_json, judge, line, passed, summary  # noqa: E402
 from one_gpu import mps, staged  # noqa: E402
 
 from busbw.base.errors import UserError  # noqa: E402
@@ -153,12 +153,14 @@ def examine(site: Site, fault: Fault, injected: Injected, seconds: float) -> Out
     answer = ask_doctor(site, injected, options, seconds)
     if isinstance(answer, str):
         return Outcome(fault.name, fault.finding, found=False, reason=answer)
-    outcome = judge(fault.name, fault.finding, answer)
+    outcome = judge(fault.name, fault.finding, answer, fault.also)
     left = seconds - (time.monotonic() - began)
     if injected.other is not None and left >= PROOF_S:
         from sharing import measure
 
         return measure(site, injected.other, outcome, left)
+    if not fault.by_setting and injected.other is None:
+        return replace(outcome, reason=NO_SETTING)
     return outcome if options else replace(outcome, reason="no time was left to measure what it costs")
 
 

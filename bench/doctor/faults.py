@@ -65,6 +65,8 @@ class Fault:
     by_setting: bool = True
     between_gpus: bool = False
     """Whether it acts only where ranks have GPUs of their own on one host."""
+    also: tuple[str, ...] = ()
+    """What the doctor may say beside it, as it is injected too."""
 
 
 def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -199,5 +201,5 @@ FAULTS: tuple[Fault, ...] = (
     Fault("one-tree", "forced-algorithm", conf_line("NCCL_ALGO", "Tree"), between_gpus=True),
     Fault("blocking-launches", "slow-settings", variable("CUDA_LAUNCH_BLOCKING", "1")),
     Fault("no-interface", "network-interface", variable("NCCL_SOCKET_IFNAME", "nosuch")),
-    Fault("tiny-shm", "shared-memory", tiny_shm, by_setting=False, between_gpus=True),
+    Fault("tiny-shm", "shared-memory", tiny_shm, by_setting=False, between_gpus=True, also=("p2p-disabled",)),
 )

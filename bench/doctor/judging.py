@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+NO_SETTING = "no setting mends it"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -31,16 +33,24 @@ class Outcome:
             return "healthy" if not self.false_alarms else "false alarm"
         return "found" if self.found else "missed"
 
+    @property
+    def measurable(self) -> bool:
+        """Whether its cost can be measured by a setting."""
+        return bool(self.expected) and self.reason != NO_SETTING
 
-def judge(fault: str, expected: str, answer: Mapping[str, Any]) -> Outcome:
-    """The outcome of a fault by what `busbw doctor --json` said; `expected` is empty for the healthy machine."""
+
+def judge(fault: str, expected: str, answer: Mapping[str, Any], also: Sequence[str] = ()) -> Outcome:
+    """The outcome of a fault by what `busbw doctor --json` said; `expected` is empty for the healthy machine.
+
+    `also` are findings that are true beside it. It is found where it stands first.
+    """
     findings = answer.get("findings", [])
     above = [each["name"] for each in findings if each.get("severity") != "note"]
-    alarms = tuple(name for name in dict.fromkeys(above) if name != expected)
+    alarms = tuple(name for name in dict.fromkeys(above) if name not in {expected, *also})
     proofs = [each for each in answer.get("proofs", []) if each.get("name") == expected]
     best = max(proofs, key=lambda each: each.get("factor") or 0.0, default={})
     return Outcome(
-        fault, expected, found=expected in above if expected else not above, false_alarms=alarms,
+        fault, expected, found=above[:1] == [expected] if expected else not above, false_alarms=alarms,
         proved=best.get("verdict") == "proved", said=best.get("sentence", ""), factor=best.get("factor"),
         now_GBps=best.get("now_busbw_GBps"), mended_GBps=best.get("mended_busbw_GBps"),
     )  # fmt: skip
@@ -67,7 +77,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 def passed(outcomes: Sequence[Outcome]) -> bool:
     """Everything found and proved, nothing more said."""
-    return all(each.found and not each.false_alarms and (each.proved or not each.expected) for each in outcomes)
+    return all(each.found and not each.false_alarms and (each.proved or not each.measurable) for each in outcomes)
 
 
 def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -23,10 +23,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
     needed = CONNECTION_MIB * CHANNELS * 2 * len(machine.gpus)
     if free >= needed:
         return
-    direct = machine.all_nvlink and facts.whole("NCCL_P2P_DISABLE") != 1
+    without_p2p = facts.whole("NCCL_P2P_DISABLE") == 1
+    direct = machine.all_nvlink and not without_p2p
+    light = Severity.NOTE if direct and free >= 16 else Severity.WARNING
     yield Finding(
         NAME,
-        Severity.NOTE if direct and free >= 16 else Severity.WARNING,
+        Severity.ERROR if without_p2p else light,  # all pairs go through it then, and the job ends
         f"/dev/shm has {free:.0f} MiB free of {host.shm_total_MiB:.0f} MiB",
         (Evidence(f"about {needed:.0f} MiB wanted for {len(machine.gpus)} ranks over SHM", "/dev/shm"),),
         Cost("none while every pair has P2P" if direct else "NCCL fails: no space left on device"),
