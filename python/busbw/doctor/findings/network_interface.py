@@ -13,6 +13,7 @@ from busbw.machine.nccl.log_model import Communicator, NcclLog
 from busbw.machine.topology.model import Nic
 
 NAME = "network-interface"
+_LARGE_BYTES = 32 << 20
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -80,7 +81,7 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
         count = (largest.nnodes if largest else None) or 1
         missing = [Evidence(each.text, log.source, each.line) for each in log.plugins if "NET/IB" in each.text][:2]
         yield Finding(
-            NAME, Severity.WARNING, f"{count if count > 1 else 'several'} nodes talk over sockets",
+            NAME, Severity.WARNING, f"{count if count > 1 else 'several'} nodes talk over sockets{_gigabit(facts)}",
             (*shown, *missing,
              *(Evidence(device, log.source, log.net_devices_line) for device in log.net_devices[:4])),
             Cost("sockets reach 1 to 10 GB/s; an RDMA port of 200 Gb/s reaches 24"),
@@ -91,6 +92,12 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
             "TCPXO). Else name the fastest interface in NCCL_SOCKET_IFNAME",
             Proof(instruction="run on two nodes with the plugin loaded, and compare"),
         )  # fmt: skip
+
+
+def _gigabit(facts: Facts) -> str:
+    """That large messages go as fast as an interface of 1 Gb/s carries them, where a table says so."""
+    rates = [each.busbw_GBps or 0.0 for record in facts.records for each in record.cases if each.bytes >= _LARGE_BYTES]
+    return ", as fast as an interface of 1 Gb/s" if rates and 0.08 < max(rates) < 0.13 else ""
 
 
 def _over_sockets(log: NcclLog, largest: Communicator | None, *, several: bool) -> bool:

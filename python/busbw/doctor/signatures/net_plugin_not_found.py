@@ -16,7 +16,12 @@ def _said(groups: Groups, name: str) -> bool:
 def tell(groups: Groups) -> str:
     """Which plugin it is, by what else the log names."""
     whose = next((text for name, text in _NAMES.items() if _said(groups, name)), "the cloud's")
-    return f"the network plugin is not found: NCCL uses sockets, and not {whose}"
+    why = (
+        "NCCL_NET_PLUGIN=none leaves the network plugin out"
+        if _said(groups, "none")
+        else "the network plugin is not found"
+    )
+    return f"{why}: NCCL uses sockets, and not {whose}"
 
 
 SIGNATURE = Signature(
@@ -27,6 +32,7 @@ SIGNATURE = Signature(
     patterns=(
         r"NCCL INFO NET/Plugin ?: (?P<absent>No plugin found|Could not find|Plugin load \(?lib[nr]ccl-net\S{0,20}"
         r" returned 2|libnccl-net\.so: cannot open|dlerror=libnccl-net\.so: cannot open)",
+        r"NCCL_NET_PLUGIN set (?:by environment )?to (?P<none>none)\b",
         r"NCCL INFO Using network (?P<socket>Socket)",
         r"(?P<efa>/\S{0,120}(?:ofi-nccl|/amazon/)\S{0,80}/libnccl-(?:net|ofi)\S{0,20}\.so)",
         r"\bprovider: (?P<efa>efa)\b",
@@ -41,14 +47,16 @@ SIGNATURE = Signature(
     between_nodes=True,
     confirm="find / -name 'libnccl-net*'; echo $LD_LIBRARY_PATH in the job; the log must say NET/OFI or NET/gIB",
     cure=(
-        "add the plugin's folder to LD_LIBRARY_PATH of all ranks (mpirun -x LD_LIBRARY_PATH, srun --export=ALL; EFA: "
-        "/opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib and /opt/amazon/efa/lib), in the image too. "
-        "The log must then say `Using network` with the plugin's name"
+        "unset NCCL_NET_PLUGIN where it is none, and add the plugin's folder to LD_LIBRARY_PATH of all ranks (mpirun -x "
+        "LD_LIBRARY_PATH, srun --export=ALL), in the image too. For EFA these are /opt/amazon/ofi-nccl/lib or "
+        "/opt/aws-ofi-nccl/lib, and /opt/amazon/efa/lib. The log must then say `Using network` with the plugin's name"
     ),
     cost="sockets reach a tenth of what the plugin carries between nodes",
     source="NCCL src/plugin/net.cc; aws-ofi-nccl",
     tell=tell,
     holds=lambda groups: (
-        _said(groups, "absent") and _said(groups, "socket") and any(_said(groups, each) for each in _NAMES)
+        (_said(groups, "absent") or _said(groups, "none"))
+        and _said(groups, "socket")
+        and any(_said(groups, each) for each in _NAMES)
     ),
 )
