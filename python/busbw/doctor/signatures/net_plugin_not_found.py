@@ -47,8 +47,8 @@ SIGNATURE = Signature(
     between_nodes=True,
     confirm="find / -name 'libnccl-net*'; echo $LD_LIBRARY_PATH in the job; the log must say NET/OFI or NET/gIB",
     cure=(
-        "unset NCCL_NET_PLUGIN where it is none, and add the plugin's folder to LD_LIBRARY_PATH of all ranks (mpirun -x "
-        "LD_LIBRARY_PATH, srun --export=ALL), in the image too. For EFA these are /opt/amazon/ofi-nccl/lib or "
+        "unset NCCL_NET_PLUGIN where it is none, and add the plugin's folder to LD_LIBRARY_PATH of all ranks (mpirun "
+        "-x LD_LIBRARY_PATH, srun --export=ALL), in the image too. For EFA these are /opt/amazon/ofi-nccl/lib or "
         "/opt/aws-ofi-nccl/lib, and /opt/amazon/efa/lib. The log must then say `Using network` with the plugin's name"
     ),
     cost="sockets reach a tenth of what the plugin carries between nodes",
