@@ -233,4 +233,10 @@ transport/nvls\w*\.cc.{0,60}out of memory ; GPU memory is full where NCCL makes 
  make fewer communicators or share their buffers (splitShare=1), leave more of the GPU free (a smaller pool of the
  program); NCCL_NVLS_ENABLE=0 or fewer channels (NCCL_MAX_CTAS) make them smaller
 """,
+    "no-route": r"""
+(?:REJECT|DROP|BLOCK|DENY)\w*\W.{0,200}\bSRC=(?P<peer>[\d.]{7,15}) .{0,300}\bDPT=(?P<port>\d{1,5}) ; the firewall of the
+ host that is called rejects the connection from {peer} to port {port} ;
+ open all ports between the hosts (firewall-cmd --zone=trusted --add-source=SUBNET, ufw allow from SUBNET): NCCL takes
+ ports at random. Or let net.ipv4.ip_local_port_range be a range that is open
+""",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
@@ -14,11 +15,14 @@ from busbw.machine.topology.model import Nic
 
 NAME = "network-interface"
 _LARGE_BYTES = 32 << 20
+_ONE_NAME = re.compile(r"=?[A-Za-z]\w{1,30}(?::\d{1,2})?")
+_MANY_RANKS = 8
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     yield from _socket_names(facts)
     yield from _rdma_names(facts)
+    yield from _single_nic(facts)
     yield from _sockets_between_nodes(facts)
     yield from _loopback(facts)
     yield from _down(facts)
@@ -92,6 +96,24 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
             "TCPXO). Else name the fastest interface in NCCL_SOCKET_IFNAME",
             Proof(instruction="run on two nodes with the plugin loaded, and compare"),
         )  # fmt: skip
+
+
+def _single_nic(facts: Facts) -> Iterator[Finding]:
+    """A table of many ranks over one NIC that somebody named, where nothing tells whether hosts have more."""
+    setting = facts.settings.get("NCCL_IB_HCA")
+    if setting is None or not _ONE_NAME.fullmatch(setting.value.strip()) or facts.has_rdma or not facts.records:
+        return
+    for log in facts.logs:
+        largest, used = log.largest, [each for each in log.net_devices if each.startswith("IB")]
+        several = largest is not None and any(each.kind == "NET" for each in largest.transports)
+        if largest is not None and several and len(used) == 1 and (largest.nranks or 0) >= _MANY_RANKS:
+            yield Finding(
+                NAME, Severity.NOTE, f"{setting.name}={setting.value} names one NIC for {largest.nranks} ranks",
+                (evidence(setting), Evidence(used[0], log.source, log.net_devices_line)),
+                Cost("where hosts have a NIC for each GPU, the others carry nothing; nothing here tells how many"),
+                removal(setting), without(setting), undecided=True,
+            )  # fmt: skip
+            return
 
 
 def _gigabit(facts: Facts) -> str:
