@@ -17,6 +17,8 @@ from busbw.doctor.findings import (
     below_expected,
     init_incomplete,
     nccl_warnings,
+    setting_breaks,
+    settings_differ,
     steps_slower,
     suspect_setting,
 )
@@ -36,6 +38,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
+    found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_doubles(found))
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))

@@ -55,6 +55,11 @@ LONGEST_WORD = max(map(len, _TABLE))
 _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|component|timestamp|time|ts|error|err)" ?:')
 """Keys of objects that services log."""
 _ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
+_PROMPT = re.compile(
+    r"(?:\[[^\]\n]{1,80}\]|[\w.@~:/()-]{0,80})\s?[$#%>] ?"
+    r"(?:sudo )?(?:cat|less|more|head|grep|egrep|env|printenv|echo|set|ssh)\b"
+)
+"""A shell's prompt with a command: what stands below it is what somebody looked at, and no file."""
 _TOPOLOGY = re.compile(
     r"^[ \t]*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
     r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
@@ -258,6 +263,8 @@ def _first_lines(text: str) -> str:
 def _is_conf(text: str) -> bool:
     """Whether most lines that are no comments are assignments."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if any(map(_PROMPT.match, lines[:100])):
+        return False
     return len([line for line in lines if _ASSIGNMENT.match(line)]) * 2 > len(lines)
 
 

@@ -206,4 +206,44 @@ not compiled with CUDA|platform CUDA|CPU-only ; the framework that is installed 
  install its CUDA build (pip index or conda channel of that CUDA version), and no other build of it before that one in
  PYTHONPATH
 """,
+    "plugin-not-loaded": r"""
+version `(?P<what>FABRIC_[\d.]+)'|(?P<symbol>\bundefined symbol: fi_\w+) ; the network plugin is there and cannot be
+ loaded: it was built for a newer libfabric than the one that is found ({what}{symbol}) ;
+ update libfabric (EFA: the aws-efa-installer) and let LD_LIBRARY_PATH find it before older ones; or install the
+ plugin's release for the libfabric that is there (fi_info --version)
+version `(?P<what>(?:IBVERBS|MLX5|EFA|RDMACM|MANA|BNXT_RE)_[\d.]+)'|(?P<symbol>\bundefined
+ symbol: (?:ibv|mlx5dv|rdma)_\w+) ; the network plugin is there and cannot be loaded: it was built for a newer rdma-core
+ than the one that is found ({what}{symbol}) ;
+ update rdma-core (libibverbs, libmlx5) in the image, or install the plugin that fits it
+version `(?P<what>(?:GLIBCXX|CXXABI)_[\d.]+)' ; the network plugin is there and cannot be loaded: it needs a newer
+ libstdc++ than the one that is found ({what}) ;
+ take the image's newer libstdc++ (conda: install libstdcxx-ng, or let LD_LIBRARY_PATH find the system's first), or a
+ plugin that was built here
+(?P<symbol>\bundefined symbol: (?:ucp|uct|ucs|sharp|nccl)\w+) ; the network plugin is there and cannot be loaded: a
+ library that it needs is of another release ({symbol}) ;
+ let LD_LIBRARY_PATH find the libraries that came with the plugin first (HPC-X: its folders ucx, sharp and
+ nccl_rdma_sharp_plugin, one release); ldd -r on the plugin's file shows what is missing
+(?:dlerror=|returned \d+ : )(?!\S{0,200}lib[nr]ccl-net)(?P<library>\S{3,120}): cannot open shared object ; the network
+ plugin is there and cannot be loaded: a library that it needs is not found: {library} ;
+ install that library in the image of every node and put its folder into LD_LIBRARY_PATH; ldd on the plugin's file shows
+ all that are missing
+""",
+    "ib-retry": r"""
+local ?G[Ii][Ds]?\W{0,3}fe80::(?:[\da-f]{1,4}:){0,2}[\da-f]{0,2}ff:fe[\da-f]{2}:[\da-f]{1,4}\b ; the NIC's address for
+ RoCE (its GID) is link-local (fe80::), which no router carries to the peer's subnet ;
+ unset NCCL_IB_GID_INDEX (NCCL 2.21 and later choose well), or set it to the RoCE v2 entry with an IPv4 address
+ (show_gids, often 3) on all nodes
+""",
+    "gpu-memory-full": r"""
+transport/nvls\w*\.cc.{0,60}out of memory ; GPU memory is full where NCCL makes the NVLS buffers of one more
+ communicator: each communicator takes its own, often 1 to 3 GiB ;
+ make fewer communicators or share their buffers (splitShare=1), leave more of the GPU free (a smaller pool of the
+ program); NCCL_NVLS_ENABLE=0 or fewer channels (NCCL_MAX_CTAS) make them smaller
+""",
+    "no-route": r"""
+(?:REJECT|DROP|BLOCK|DENY)\w*\W.{0,200}\bSRC=(?P<peer>[\d.]{7,15}) .{0,300}\bDPT=(?P<port>\d{1,5}) ; the firewall of the
+ host that is called rejects the connection from {peer} to port {port} ;
+ open all ports between the hosts (firewall-cmd --zone=trusted --add-source=SUBNET, ufw allow from SUBNET): NCCL takes
+ ports at random. Or let net.ipv4.ip_local_port_range be a range that is open
+""",
 }

@@ -209,7 +209,7 @@ same subnet as remote address ; no interface of this host is in the subnet of ra
  NCCL_SOCKET_IFNAME
 """,
     "no-route": r"""
-\bfe80:|(?<![\w:])(?:[\da-f]{1,4}:){4,7}[\da-f]{1,4}\b|(?<![\w:])(?:[\da-f]{1,4}:){1,6}:[\da-f]{1,4}(?![\w:]) ;
+\bfe80:|(?<![\w:=])(?=[\da-f:]*[\da-f]{3})(?:(?:[\da-f]{1,4}:){4,7}|(?:[\da-f]{1,4}:){1,6}:)[\da-f]{1,4}(?![\w:]) ;
  an IPv6 address of the peer cannot be reached: it is link-local, or IPv6 is not routed between the hosts ;
  take IPv4: NCCL_SOCKET_FAMILY=AF_INET, and name the interface that all share (NCCL_SOCKET_IFNAME)
 """,

@@ -51,6 +51,10 @@ def recognise(
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
     causes = {name: found for name, found in causes.items() if name not in survived & UNTIL_BEGUN}
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
+    if one_node and (calm := _harmless_there(follows)):
+        # What follows of no fault on one node ended nothing there either.
+        known = {name: hits for name, hits in causes.items() if name not in calm}
+        follows |= {name: _cause_of(name, known, aborted=aborted, one_node=True, first=first) for name in known}
     _break_circles(follows, causes)
     # What NCCL only warns of is an error where a call failed by it.
     grave = {cause.name for name, cause in follows.items() if cause and _is_ended_by(SIGNATURES[name], cause)}
@@ -64,6 +68,15 @@ def recognise(
         findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
     last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))
     return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
+
+
+def _harmless_there(follows: Mapping[str, Signature | None]) -> set[str]:
+    """What is only another word for something that is no fault on one node."""
+    return {
+        name
+        for name, cause in follows.items()
+        if cause is not None and cause.between_nodes and SIGNATURES[name].stage < Stage.CRASH
+    }
 
 
 def _is_ended_by(effect: Signature, cause: Signature) -> bool:

@@ -263,7 +263,8 @@ class Scanning:
 
     def _plain(self, raw: str, at: int, number: int) -> bool:
         """Whether a line of NCCL's is one of those that every healthy run says."""
-        if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
+        told = "isabled" in raw or "Using" in raw or "nabled for GPU" in raw
+        if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and not told:
             if "Init COMPLETE" in raw:
                 self.alive, self.closed = number, None
             elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other

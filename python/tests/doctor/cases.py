@@ -182,6 +182,14 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "settings-differ": lambda: healthy(
         logs=(log(said("NCCL_IB_TC set by environment to 106."), said("NCCL_IB_TC set by environment to 0.", 1)),)
     ),
+    "setting-breaks": lambda: healthy(
+        environment={"NCCL_HOSTID": "pool-a"},
+        logs=(log("n0:1:2 [0] x.cc:9 NCCL WARN Error while attaching to shared memory segment /dev/shm/nccl-T"),),
+    ),
+    "choices-differ": lambda: healthy(
+        logs=(log(*(f"n0:{9 + rank}:{11 + rank} [{rank}] NCCL INFO AllReduce: 4096 Bytes -> Algo {algo} proto LL"
+                    for rank, algo in enumerate(("TREE", "RING")))),)
+    ),
     "networks-differ": lambda: healthy(
         logs=(log(*(f"n{host}:1:2 [0] NCCL INFO Using network {net}" for host, net in enumerate(("IB", "Socket")))),)
     ),

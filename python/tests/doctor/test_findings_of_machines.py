@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from busbw.cli.main import main
 from busbw.doctor.finding import Severity
 from busbw.doctor.snapshot import HostState, ProcessState
 from busbw.machine.topology.gpu_state import GpuProcess
 from busbw.machine.topology.model import PcieLink
 
-from .cases import healthy, host, log, machine, said, state, with_gpu
+from .cases import TABLE_HEAD, healthy, host, log, machine, said, state, with_gpu
 from .test_findings import found
 
 
@@ -87,3 +89,19 @@ def test_unlike_gpus_are_named() -> None:
     made = machine()
     mixed = replace(made, gpus=(replace(made.gpus[0], name="NVIDIA H100 80GB HBM3"), *made.gpus[1:]))
     assert "2 products" in found(healthy(machine=mixed), "gpu-faults")[0].title
+
+
+def test_a_table_of_many_ranks_over_one_named_nic_is_never_called_health(tmp_path: Path) -> None:
+    rank = "n0:7:8 [0] NCCL INFO "
+    init = "comm 0x5 rank 0 nranks 16 cudaDev 0 busId 1a000 commId 0x8d - Init "
+    lines = [
+        f"{rank}NCCL_IB_HCA set by environment to {{}}", f"{rank}NET/IB : Using [0]mlx5_2:1/IB [RO]; OOB e0:10.0.0.1",
+        f"{rank}{init}START", f"{rank}Channel 00/0 : 15[d5000] -> 0[1a000] [receive] via NET/IB/0/GDRDMA",
+        f"{rank}{init}COMPLETE", TABLE_HEAD,
+        " 1073741824  268435456  float  sum  -1  84031  12.78  23.96  0  84746  12.67  23.76  0",
+        "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 23.9",
+    ]  # fmt: skip
+    path = tmp_path / "job.log"
+    for names, code in (("mlx5_2", 3), ("^mlx5_9", 0)):
+        path.write_text("\n".join(lines).format(names) + "\n")
+        assert main(["doctor", str(path)]) == code

@@ -81,7 +81,8 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
     [
         (
             "between_nodes",
-            "gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing ofi-slow-provider openib-unused "
+            "collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing net-plugin-not-found "
+            "ofi-slow-provider one-nic openib-unused "
             "pause-storm plugin-not-loaded roce-loss wrong-interface",
         ),
         (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.snapshot import HostState, ProcessState
-from busbw.machine.topology.cpulist import write_list
+from busbw.machine.topology.cpulist import read_list, read_mask, write_list
 
 NAME = "cpu-binding"
 BUSY = 0.8
@@ -74,20 +75,41 @@ def _far(facts: Facts, process: ProcessState) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-_ONE_OF_A_MASK = re.compile(r"Setting affinity for GPU \d{1,4} to (?=[0,]*[1248][0,]*\s*$)(?P<mask>[0-9,]{1,400})")
+_CORE = 2
+"""So many processors has a core as a rule; they have neighbouring numbers only on small machines."""
+_MASK = re.compile(r"Setting affinity for GPU (?P<gpu>\d{1,4}) to (?P<mask>[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,64}) *$")
+_LIST = re.compile(r"(?:for GPU (?P<gpu>\d{1,4}) .{0,200})?CPU affinity = ?(?P<cpus>[\d,-]{1,400})\W*$")
 
 
 def _by_log(facts: Facts) -> Iterator[Finding]:
     """NCCL prints the affinity that it found: `(GPU affinity = ... ; CPU affinity = 5)`, or the mask that it sets."""
     for log in facts.logs:
+        ranks: dict[tuple[int, ...], set[str]] = defaultdict(set)
         for said in log.affinities:
-            cpus = said.text.rpartition("CPU affinity =")[2].strip(" ).")
-            if mask := _ONE_OF_A_MASK.search(said.text):
-                cpus = f"{int(mask['mask'].replace(',', ''), 16).bit_length() - 1}"
-            if mask or ("CPU affinity =" in said.text and cpus.isdecimal()):
-                yield Finding(
-                    NAME, Severity.WARNING, f"a rank was bound to one processor, {cpus}",
-                    (Evidence(shortened(said.text, 160), log.source, said.line),),
-                    Cost("small messages wait for the processor, and the proxy thread shares it"), _FIX, _PROOF,
+            cpus, gpu = _processors(said.text)
+            if not cpus:
+                continue
+            ranks[cpus].add(gpu)
+            who, count = len(ranks[cpus]), len(cpus)
+            if count == 1 or (who > 1 and (count < who or count == _CORE)):
+                title = f"a rank was bound to one processor, {cpus[0]}" if who == 1 else (
+                    f"{who} ranks of a host were bound to the same {count} processor{'s' * (count > 1)}, "
+                    f"{write_list(cpus)}"
                 )  # fmt: skip
-                break
+            elif count == _CORE and cpus[1] - cpus[0] > 1:
+                title = f"a rank was bound to one core, processors {write_list(cpus)}"
+            else:
+                continue
+            yield Finding(
+                NAME, Severity.WARNING, title, (Evidence(shortened(said.text, 160), log.source, said.line),),
+                Cost("small messages wait for the processor, and the proxy thread shares it"), _FIX, _PROOF,
+            )  # fmt: skip
+            break
+
+
+def _processors(text: str) -> tuple[tuple[int, ...], str]:
+    """The processors that a line of NCCL leaves a rank, and its GPU."""
+    if found := _MASK.search(text):
+        return read_mask(found["mask"]), found["gpu"]
+    found = _LIST.search(text)
+    return (read_list(found["cpus"]), found["gpu"] or "") if found else ((), "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
@@ -13,11 +14,15 @@ from busbw.machine.nccl.log_model import Communicator, NcclLog
 from busbw.machine.topology.model import Nic
 
 NAME = "network-interface"
+_LARGE_BYTES = 32 << 20
+_ONE_NAME = re.compile(r"=?[A-Za-z]\w{1,30}(?::\d{1,2})?")
+_MANY_RANKS = 8
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     yield from _socket_names(facts)
     yield from _rdma_names(facts)
+    yield from _single_nic(facts)
     yield from _sockets_between_nodes(facts)
     yield from _loopback(facts)
     yield from _down(facts)
@@ -79,7 +84,7 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
                   for each in pairs if each.detail.lower() == "socket"][:1]  # fmt: skip
         count = (largest.nnodes if largest else None) or 1
         missing = [Evidence(each.text, log.source, each.line) for each in log.plugins if "NET/IB" in each.text][:2]
-        told = f"{count if count > 1 else 'several'} nodes talk over sockets"
+        told = f"{count if count > 1 else 'several'} nodes talk over sockets{_gigabit(facts)}"
         apart = largest is not None and _is_one_host(largest)
         if apart:
             told = f"ranks of one host count as {count} nodes (NCCL_HOSTID, or containers) and talk over sockets"
@@ -95,6 +100,30 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
             "TCPXO). Else name the fastest interface in NCCL_SOCKET_IFNAME",
             Proof(instruction="run on two nodes with the plugin loaded, and compare"),
         )  # fmt: skip
+
+
+def _single_nic(facts: Facts) -> Iterator[Finding]:
+    """A table of many ranks over one NIC that somebody named, where nothing tells whether hosts have more."""
+    setting = facts.settings.get("NCCL_IB_HCA")
+    if setting is None or not _ONE_NAME.fullmatch(setting.value.strip()) or facts.has_rdma or not facts.records:
+        return
+    for log in facts.logs:
+        largest, used = log.largest, [each for each in log.net_devices if each.startswith("IB")]
+        several = largest is not None and any(each.kind == "NET" for each in largest.transports)
+        if largest is not None and several and len(used) == 1 and (largest.nranks or 0) >= _MANY_RANKS:
+            yield Finding(
+                NAME, Severity.NOTE, f"{setting.name}={setting.value} names one NIC for {largest.nranks} ranks",
+                (evidence(setting), Evidence(used[0], log.source, log.net_devices_line)),
+                Cost("where hosts have a NIC for each GPU, the others carry nothing; nothing here tells how many"),
+                removal(setting), without(setting), undecided=True,
+            )  # fmt: skip
+            return
+
+
+def _gigabit(facts: Facts) -> str:
+    """That large messages go as fast as an interface of 1 Gb/s carries them, where a table says so."""
+    rates = [each.busbw_GBps or 0.0 for record in facts.records for each in record.cases if each.bytes >= _LARGE_BYTES]
+    return ", as fast as an interface of 1 Gb/s" if rates and 0.08 < max(rates) < 0.13 else ""
 
 
 def _is_one_host(communicator: Communicator) -> bool:

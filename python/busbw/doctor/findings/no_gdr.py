@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
@@ -67,8 +68,30 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
             )]  # fmt: skip
             if "disabled" in log.gdr:
                 facts_seen.append(Evidence(log.gdr["disabled"].text, log.source, log.gdr["disabled"].line))
+            why, cure = _why(facts)
             yield Finding(
-                NAME, Severity.WARNING, "RDMA without GPU Direct", tuple(facts_seen), _COST,
-                "load nvidia_peermem or use DMA-BUF; where GPU and NIC lie far apart, raise NCCL_NET_GDR_LEVEL",
+                NAME, Severity.WARNING, f"RDMA without GPU Direct{why}", tuple(facts_seen), _COST, cure,
                 Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}),
             )  # fmt: skip
+
+
+def _why(facts: Facts) -> tuple[str, str]:
+    """Why there is none as far as logs tell it, and what mends that."""
+    said = {
+        name for scan in facts.scans if "topology-hidden" in scan.hits
+        for each in scan.hits["topology-hidden"].groups for name, _ in each
+    }  # fmt: skip
+    file = facts.value("NCCL_TOPO_FILE")
+    if "far" in said and file is not None:
+        return (
+            f": by NCCL_TOPO_FILE={shortened(file, 80)} GPUs and NICs lie too far apart",
+            "take the provider's topology file for this type of machine, or unset NCCL_TOPO_FILE; "
+            "NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml` show what NCCL makes of it",
+        )
+    if "far" in said:
+        return (
+            ": NCCL counts GPUs and NICs as too far apart",
+            "in a virtual machine set NCCL_TOPO_FILE to the provider's file; else use the NICs below the GPUs' PCIe "
+            "switches (nvidia-smi topo -m, NCCL_IB_HCA), or measure with NCCL_NET_GDR_LEVEL=SYS",
+        )
+    return "", "load nvidia_peermem or use DMA-BUF; where GPU and NIC lie far apart, raise NCCL_NET_GDR_LEVEL"

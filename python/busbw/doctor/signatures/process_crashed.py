@@ -53,6 +53,7 @@ SIGNATURE = Signature(
     unless=(
         "bus error",
         "deepep",
+        "config check failed",
     ),
     confirm="the core file or `python -X faulthandler`; the log of the rank that ended first",
     cure=("find the stack of the first rank that crashed; the errors of the other ranks follow from it"),

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from busbw.base.secrets import shortened
+from busbw.machine.nccl.log_choices import Choices
 from busbw.machine.nccl.log_communicator import Builder
 from busbw.machine.nccl.log_lines import Line, messages
-from busbw.machine.nccl.log_model import Choice, Message, NcclLog, Said, Variable
+from busbw.machine.nccl.log_model import Message, NcclLog, Said, Variable
 
 MAX_COMMUNICATORS = 4096
 MAX_KEPT = 100_000
@@ -39,7 +40,8 @@ class _Reading:
     tuner: Said | None = None
     thresholds: str | None = None
     tuning: list[Said] = field(default_factory=list)
-    choices: dict[tuple[str, int], Choice] = field(default_factory=dict)
+    choices: Choices = field(default_factory=Choices)
+    sayers: dict[str, dict[str, None]] = field(default_factory=dict)
     variables: dict[tuple[str, str], Variable] = field(default_factory=dict)
     kept: dict[tuple[str, int, int, str], str] = field(default_factory=dict)
     warnings: dict[tuple[str, str], Message] = field(default_factory=dict)
@@ -116,7 +118,9 @@ def _finished(reading: _Reading) -> NcclLog:
         tuner=reading.tuner,
         thresholds=reading.thresholds,
         tuning=tuple(reading.tuning),
-        choices=tuple(reading.choices.values()),
+        choices=reading.choices.first,
+        choices_of=reading.choices.of_each,
+        sayers={name: tuple(hosts) for name, hosts in reading.sayers.items()},
         variables=tuple(reading.variables.values()),
         warnings=tuple(reading.warnings.values()),
         affinities=tuple(reading.affinities.values()),
@@ -251,6 +255,7 @@ def _set(reading: _Reading, line: Line, found: re.Match[str]) -> None:
             was = reading.kept.get((line.host, line.pid, line.device, name), "")
             reading.variables[name, value] = Variable(name, shortened(value, 1024), line.number, was)
         if line.host and len(reading.kept) < MAX_KEPT:
+            reading.sayers.setdefault(name, {}).setdefault(line.host)
             reading.kept.setdefault((line.host, line.pid, line.device, name), shortened(value, 80))
 
 
@@ -269,12 +274,7 @@ def _tuning(reading: _Reading, line: Line, _found: re.Match[str]) -> None:
 
 
 def _choice(reading: _Reading, line: Line, found: re.Match[str]) -> None:
-    channels = (int(found["low"]), int(found["high"])) if found["low"] else None
-    choice = Choice(
-        found["what"] or "?", int(found["bytes"]), found["algo"].lower(), found["proto"].lower(), channels, line.number
-    )  # fmt: skip
-    if len(reading.choices) < MAX_KEPT:
-        reading.choices.setdefault((choice.collective, choice.bytes), choice)
+    reading.choices.add(line, found, reading.communicator(line).name)
 
 
 def _begin(reading: _Reading, line: Line, found: re.Match[str]) -> None:

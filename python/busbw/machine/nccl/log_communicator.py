@@ -37,7 +37,7 @@ class Builder:
 
     def __init__(self, name: str) -> None:
         self.all_direct: bool | None = None
-        self._name = name
+        self.name = name
         self._nranks: int | None = None
         self._nnodes: int | None = None
         self._local_ranks: int | None = None
@@ -132,7 +132,7 @@ class Builder:
 
     def finished(self) -> Communicator:
         return Communicator(
-            id=self._name,
+            id=self.name,
             nranks=self._nranks,
             nnodes=self._nnodes or self._nodes_seen(),
             local_ranks=self._local_ranks,

@@ -14,6 +14,11 @@ _HEAD = re.compile(
     r"(?:(?P<place>[\w./+-]{1,200}:\d{1,6}) (?:\([^)]{0,80}\) )?)?$"
 )
 """What stands before `NCCL INFO` or `NCCL WARN`, behind any prefix of a launcher."""
+_TRACED = re.compile(
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,254})?:?(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) (?:\[(?P<dev>-?\d{1,4})\] )?(?P<place>)"
+    r"[\w.:/+ -]{0,200}$"
+)
+"""The same before `NCCL TRACE`, where a time stands too."""
 MAX_HEADS = 20_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -44,13 +49,13 @@ def messages(numbered: Iterable[tuple[int, str]]) -> Iterator[Line | tuple[int, 
                 yield number, raw[:4096]
             continue
         level = raw[at + 5 : at + 10]
-        if level not in {"INFO ", "WARN "}:
+        if level not in {"INFO ", "WARN "} and not (level == "TRACE" and " Bytes -> Algo " in raw):
             continue
         head = raw[:at]
         if head in heads:
             known = heads[head]
         else:
-            known = _taken_apart(head)
+            known = _taken_apart(head, _HEAD if level != "TRACE" else _TRACED)
             if len(heads) < MAX_HEADS:
                 heads[head] = known
         if known is None:
@@ -63,9 +68,10 @@ def messages(numbered: Iterable[tuple[int, str]]) -> Iterator[Line | tuple[int, 
         )  # fmt: skip
 
 
-def _taken_apart(head: str) -> tuple[str, int, int, int, str] | None:
+def _taken_apart(head: str, pattern: re.Pattern[str]) -> tuple[str, int, int, int, str] | None:
     """Host, process, thread, device and place of a message; None where it is no message's beginning."""
-    found = _HEAD.search(head[-1024:])
+    found = pattern.search(head[-1024:])
     if found is None:
         return None
-    return found["host"] or "", int(found["pid"] or 0), int(found["tid"] or 0), int(found["dev"]), found["place"] or ""
+    pid, tid, device = int(found["pid"] or 0), int(found["tid"] or 0), int(found["dev"] or 0)
+    return found["host"] or "", pid, tid, device, found["place"] or ""

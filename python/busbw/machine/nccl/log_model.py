@@ -158,6 +158,10 @@ class NcclLog:
     thresholds: str | None = None
     tuning: tuple[Said, ...] = ()
     choices: tuple[Choice, ...] = ()
+    choices_of: Mapping[tuple[str, str], tuple[Choice, ...]] = field(default_factory=dict)
+    """By process ("host:pid") and communicator, what it chose, each choice once."""
+    sayers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By variable the hosts that said it."""
     variables: tuple[Variable, ...] = ()
     warnings: tuple[Message, ...] = ()
     affinities: tuple[Said, ...] = ()

@@ -1,0 +1,43 @@
+"""A virtual machine hides which GPU is near which NIC, and no topology file tells it: NCCL avoids GPU Direct."""
+
+from collections.abc import Mapping, Sequence
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+Groups = Sequence[Mapping[str, str]]
+
+
+def _holds(groups: Groups) -> bool:
+    """Whether the bus is hidden, every GPU and NIC is counted as far apart, and nobody gave a file."""
+    said = {name for each in groups for name in each}
+    far = {each["far"] for each in groups if "far" in each}
+    return "hidden" in said and (len(far) > 1 or "0" in far) and said.isdisjoint({"file", "near"})
+
+
+SIGNATURE = Signature(
+    name="topology-hidden",
+    stage=Stage.SYSTEM,
+    severity=Severity.WARNING,
+    title=(
+        "the virtual machine hides which GPU is near which NIC and no NCCL_TOPO_FILE tells it: NCCL does without GPU "
+        "Direct RDMA"
+    ),
+    patterns=(
+        r"NCCL INFO Topology detection ?: could not read /sys/\S{0,300}(?P<hidden>max_link_(?:speed|width)|numa_node)",
+        r"NCCL INFO KV Convert to int ?: could not find value of (?P<hidden>'') in dictionary",
+        r"GPU Direct RDMA Disabled for GPU \S{1,20} / HCA (?P<far>\S{1,40}) \(distance \d",
+        r"GPU Direct RDMA (?P<near>Enabled) for GPU \S{1,20} / HCA",
+        r"NCCL_TOPO_FILE (?:is )?set (?:by environment )?to (?P<file>/\S{1,300})",
+        r"NCCL INFO Loading topology file (?P<file>/\S{1,300})",
+    ),
+    confirm="lspci -tv in the machine; NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml`; env | grep NCCL_TOPO",
+    cure=(
+        "set NCCL_TOPO_FILE to the provider's file for this size of machine, on all nodes and in containers (Azure: "
+        "/opt/microsoft/ndv4-topo.xml, ndv5-topo.xml, from the repository azhpc-images or the HPC image). Until then "
+        "NCCL_NET_GDR_LEVEL=SYS"
+    ),
+    cost="between nodes often half of the bandwidth and more: every byte crosses host memory, over few channels",
+    source="NCCL src/graph/xml.cc, src/graph/paths.cc",
+    holds=_holds,
+)
