@@ -36,6 +36,20 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     "odd": trouble.ODD_WORDS,
     "calm": trouble.CALM_WORDS,
     "level": triggers_of(trouble.LEVEL.pattern),
+    "shown": (
+        "packets transmitted",
+        "rate:",
+        "gb/s",
+        "gbps",
+        "mb/s",
+        "busbw",
+        "tflop",
+        "tok/s",
+        "tokens/s",
+        "samples/s",
+    )
+    + ("debug=1", "nvcc ", "sanitizer", "powersave", "data:", "data_time", "data time", "dataload", "data load")
+    + ("data_load", "\tdata", "pmtu ", "gpu0", "limit for gpu", "clocks set to", "gb/sec", "compute_", "img/s"),
 }
 """Words without which an expression cannot be found in a line."""
 _ALWAYS = frozenset(name for name, words in _WATCHED.items() if not words)

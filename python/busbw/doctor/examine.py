@@ -16,7 +16,9 @@ from busbw.doctor.findings import (
     FINDINGS,
     below_expected,
     init_incomplete,
+    mtu_path,
     nccl_warnings,
+    slow_host,
     steps_slower,
     suspect_setting,
 )
@@ -36,7 +38,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
-    found = _failed_in_init(_without_doubles(found))
+    found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
@@ -122,6 +124,17 @@ def _without_doubles(findings: list[Finding]) -> list[Finding]:
     return [each for each in findings if each.name != suspect_setting.NAME or each.title.partition("=")[0] not in told]
 
 
+def _without_lost_pings(findings: list[Finding]) -> list[Finding]:
+    """Where only large packets are lost, the lines of ping that say so are not of a route that is missing."""
+    if not any(each.name == mtu_path.NAME for each in findings):
+        return findings
+    return [
+        each
+        for each in findings
+        if each.name != "no-route" or not all(mtu_path.LOST in seen.fact for seen in each.evidence if seen.line)
+    ]
+
+
 def _failed_in_init(findings: list[Finding]) -> list[Finding]:
     """An init that a call of NCCL ended did not wait: what NCCL warned of stands before that it did not end."""
     warned = any(
@@ -140,7 +153,7 @@ def _failed_in_init(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-_LOSSES = frozenset({below_expected.NAME, steps_slower.NAME})
+_LOSSES = frozenset({below_expected.NAME, steps_slower.NAME, slow_host.NAME})
 """What says how much slower it went, and not why."""
 
 

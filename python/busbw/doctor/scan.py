@@ -112,7 +112,7 @@ class Scanning:
         self.index = of_all(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
-        self.kinds |= {"steps": 0, "ends": 0, "boots": 0} | dict.fromkeys(WRITERS, 0)
+        self.kinds |= {"steps": 0, "ends": 0, "boots": 0, "shown": 0} | dict.fromkeys(WRITERS, 0)
         self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
@@ -265,6 +265,8 @@ class Scanning:
         if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
             if "Init COMPLETE" in raw:
                 self.alive, self.closed = number, None
+            elif " PCI[" in raw:
+                self.kinds["shown"] += 1
             elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
                 self.began = (0, "")
             return True
@@ -360,6 +362,7 @@ class Scanning:
             self.foreign.add(key)
             lowered = locales.in_english(line).lower()
             seen = self.index.of(lowered)
+        self.kinds["shown"] += "shown" in seen.watched
         for writer, words in WRITERS.items():
             if writer in seen.watched:
                 self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too

@@ -1,0 +1,79 @@
+"""Large packets that do not get through between hosts, while small ones do: a path with a smaller MTU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
+
+NAME = "mtu-path"
+LOST = "packets transmitted"
+"""In the line with which ping says how many packets came back."""
+_BEGIN = re.compile(r"\bPING \S{1,80}.{0,80}?\b(?P<data>\d{2,5})\((?P<all>\d{2,5})\) bytes of data")
+_END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?: packets)? received")
+_PATH = re.compile(r"\bpmtu (?P<path>\d{3,5})\b")
+_OWN = re.compile(r"<[A-Z_,-]{0,80}\bUP\b[A-Z_,-]{0,80}> mtu (?P<own>\d{4,5})\b")
+USUAL, JUMBO = 1600, 8000
+
+
+@dataclass(frozen=True, slots=True)
+class _Ping:
+    size: int
+    came_back: bool
+    seen: Evidence
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    pings = list(_pings(facts))
+    lost = [each for each in pings if each.size > USUAL and not each.came_back]
+    small = [each for each in pings if each.size <= USUAL]
+    reached = any(each.came_back for each in small) or (not small and facts.several_nodes)
+    if lost and reached and not any(each.came_back and each.size > USUAL for each in pings):
+        through = next((each for each in small if each.came_back), None)
+        said = f"those of {through.size} do" if through else "the job's connections do"
+        yield _finding(
+            f"packets of {lost[0].size} bytes do not get through, {said}: the path has a smaller MTU",
+            (lost[0].seen, *((through.seen,) if through else ())),
+        )
+        return
+    yield from _told_by_path(facts)
+
+
+def _pings(facts: Facts) -> Iterator[_Ping]:
+    for shown in facts.shown:
+        size = 0
+        for number, line in enumerate(shown.lines, 1):
+            if "bytes of data" in line and (found := _BEGIN.search(line)):
+                size = int(found["all"])
+            elif size and LOST in line and (found := _END.search(line)):
+                seen = Evidence(f"{size} bytes: {line.strip()[:160]}", shown.source, number)
+                yield _Ping(size, int(found["back"]) > 0, seen)
+                size = 0
+
+
+def _told_by_path(facts: Facts) -> Iterator[Finding]:
+    """tracepath finds less than the interfaces send."""
+    own, path = 0, None
+    for shown in facts.shown:
+        for number, line in enumerate(shown.lines, 1):
+            if " mtu " in line and (found := _OWN.search(line)):
+                own = max(own, int(found["own"]))
+            elif "pmtu " in line and (found := _PATH.search(line)) and (path is None or int(found["path"]) < path[0]):
+                path = int(found["path"]), Evidence(line.strip()[:160], shown.source, number)
+    if path is not None and own >= JUMBO and path[0] <= USUAL:
+        yield _finding(f"the path carries packets of {path[0]} bytes, and interfaces send {own}", (path[1],))
+
+
+def _finding(title: str, seen: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        NAME, Severity.ERROR, title, seen,
+        Cost("large packets are lost: connections stand, or wait 200 ms and more for each"),
+        "raise the MTU on every switch port and VLAN between the hosts (9216 as a rule), or set the smaller one on all "
+        "hosts (ip link set DEVICE mtu 1500)",
+        Proof(instruction="ping -M do -s 8972 PEER on both hosts; then the job again"),
+        stage=Stage.SYSTEM,
+    )  # fmt: skip

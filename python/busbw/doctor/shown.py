@@ -1,0 +1,52 @@
+"""Lines of logs that show more than a job says: output of commands, tables of people's own, NCCL's view of a machine.
+
+They are kept as they stand, so that findings can lay them beside each other: a port beside the same port of other
+hosts, a pair of hosts beside other pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from busbw.base.effort import EFFORT
+from busbw.base.errors import UserError
+from busbw.doctor.read_logs import lines_of
+from busbw.doctor.scan import Scan
+from busbw.doctor.snapshot import TextFile
+
+MOST_LOGS, MOST_LINES, MAX_LINE = 32, 20_000, 1000
+_PER_LINE = 3
+"""Of what a call may spend."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The lines of one log, from its first on."""
+
+    source: str
+    lines: tuple[str, ...]
+
+
+def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown, ...]:
+    """The lines of those logs in which the scan met words of such output; of many logs the first ones."""
+    telling = [
+        file
+        for file, scan in zip((each for each in files if each.text is not None or not each.why), scans, strict=True)
+        if scan.kinds["shown"]
+    ]
+    found = []
+    for file in telling[:MOST_LOGS]:
+        if EFFORT.is_spent:
+            break
+        try:
+            with lines_of(file) as lines:
+                kept = tuple(_ESCAPES.sub("", line[:MAX_LINE]).rstrip() for line in islice(lines, MOST_LINES))
+        except UserError:
+            continue
+        EFFORT.spend(_PER_LINE * len(kept))
+        found.append(Shown(file.path, kept))
+    return tuple(found)
