@@ -37,19 +37,23 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     "calm": trouble.CALM_WORDS,
     "level": triggers_of(trouble.LEVEL.pattern),
     "shown": (
-        "packets transmitted",
-        "rate:",
-        "gb/s",
-        "gbps",
-        "mb/s",
-        "busbw",
-        "tflop",
-        "tok/s",
-        "tokens/s",
-        "samples/s",
-    )
-    + ("debug=1", "nvcc ", "sanitizer", "powersave", "data:", "data_time", "data time", "dataload", "data load")
-    + ("data_load", "\tdata", "pmtu ", "gpu0", "limit for gpu", "clocks set to", "gb/sec", "compute_", "img/s"),
+        *(
+            "packets transmitted",
+            "pmtu ",
+            "rate:",
+            "gb/s",
+            "gbps",
+            "gb/sec",
+            "mb/s",
+            "busbw",
+            "tflop",
+            "tok/s",
+            "tokens/s",
+        ),
+        *("samples/s", "img/s", "_ms", "fwd", "step_time", "compute_", "data:", "data_time", "data time", "data_load"),
+        *("dataload", "data load", "\tdata", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
+        *("clocks set to", "gpu0"),
+    ),
 }
 """Words without which an expression cannot be found in a line."""
 _ALWAYS = frozenset(name for name, words in _WATCHED.items() if not words)

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-_UNITS = r"[GM]i?B/s(?:ec)?|G(?:bps|bit/s|b/s(?:ec)?)|TFLOPS?(?:/s)?|tok(?:ens)?/s(?:ec)?|samples/s(?:ec)?|im(?:a?g|age)s?/s(?:ec)?"
+_UNITS = (
+    r"[GM]i?B/s(?:ec)?|G(?:bps|Bps|bit/s|b/s(?:ec)?)|TFLOPS?(?:/s)?|tok(?:ens)?/s(?:ec)?|samples/s(?:ec)?"
+    r"|im(?:a?g|age)s?/s(?:ec)?"
+)
 _RATE_NAME = re.compile(
-    rf"\W{{0,2}}(?:bus_?bw|alg_?bw|bw|bw_?avg|(?:avg_?)?bandwidth|throughput|tps|tflops?|mfu)\W{{0,2}}(?:{_UNITS})?\W{{0,2}}"
-    rf"|\W{{0,2}}(?:\w{{1,12}}_)?(?:{_UNITS}|gbps)\W{{0,2}}",
+    r"\W{0,2}(?:bus_?bw|alg_?bw|bw|bw_?avg|(?:avg_?)?bandwidth|throughput|tps|tflops?|mfu)"
+    rf"[\W_]{{0,2}}(?:{_UNITS})?\W{{0,2}}|\W{{0,2}}(?:\w{{1,12}}_)?(?:{_UNITS}|gbps)\W{{0,2}}",
     re.IGNORECASE,
 )
 _TIME_NAME = re.compile(
@@ -20,23 +23,27 @@ _TIME_NAME = re.compile(
     re.IGNORECASE,
 )
 _PAIR = re.compile(
-    r"\b(?P<name>[A-Za-z_]{2,20})\s?[=:]\s{0,3}(?P<value>\d{1,9}(?:\.\d{1,6})?)\s?(?P<unit>ms|us|s)?(?=[\s,;|)]|$)"
+    r"\b(?P<name>[A-Za-z_]{2,20})\s?[=:]\s{0,3}(?P<value>\d{1,9}(?:\.\d{1,6})?)\s?(?P<unit>ms|us|s)?"
+    r"(?=[\s,;|)]|$)"
 )
 _WITH_UNIT = re.compile(rf"(?<![\w.])(?P<value>\d{{1,9}}(?:\.\d{{1,6}})?)\s?(?P<unit>{_UNITS})(?![\w/])", re.IGNORECASE)
 _WHO = re.compile(
-    r"(?<![\w./:=-])(?:(?P<kind>rank|gpu|node|host)[ =:#]{0,2}(?P<number>\d{1,5})(?![\w.-]*\d)"
-    r"|(?P<host>[A-Za-z][A-Za-z-]{1,30}[A-Za-z0-9.-]{0,30}\d[\w.-]{0,40}))(?=[\s:,;|)\]>]|<->|$)",
+    r"(?<![\w./:=-])(?:(?P<kind>rank|gpu)[ =:#]{0,2}(?P<number>\d{1,5})(?![\w.-]*\d)"
+    r"|(?P<kind2>node|host)[ =:#]{1,2}(?P<number2>\d{1,5})(?![\w.-]*\d)"
+    r"|(?P<host>(?:[A-Za-z][A-Za-z-][A-Za-z-]{0,29}[A-Za-z0-9.-]{0,30}|[cgnr])\d[\w.-]{0,40}))(?=[\s:,;|)\]>]|<->|$)",
     re.IGNORECASE,
 )
 _NO_HOST = re.compile(
-    r"(?:mlx\d|mthca|eth\d|en[osp]\d|ib\d|bond\d|gpu\d|cuda|fp\d|bf\d|int\d|uint|float|half|sm_?\d|step|iter|epoch|nccl|ll\d|xid"
-    r"|layer|version|cx\d|gen\d|size|tcp|rc\d|fp\d|run\d|trial|round|job|python|torch)",
+    r"(?:mlx\d|mthca|eth\d|en[osp]\d|ib\d|bond\d|gpu\d|cuda|fp\d|bf\d|int\d|uint|float|half|sm_?\d|step|iter|epoch|nccl"
+    r"|ll\d|xid|layer|version|cx\d|gen\d|size|tcp|rc\d|run\d|trial|round|job|python|torch)",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,6})?")
 _WORD = re.compile(r"[A-Za-z_/]{2,24}:?")
-_JUDGEMENT = re.compile(r"(?:ok|pass\w*|fail\w*|slow\w*|warn\w*|degraded|low|bad|good|error|outlier|normal|alert|check)\W?",
-                        re.IGNORECASE)  # fmt: skip
+_JUDGEMENT = re.compile(
+    r"(?:ok|pass\w*|fail\w*|slow\w*|warn\w*|degraded|low|bad|good|error|outlier|normal|alert|check)\W?",
+    re.IGNORECASE,
+)
 _SIZE = re.compile(r"\W?(?:size|bytes|msg(?:_?size)?|nbytes)\b", re.IGNORECASE)
 FEWEST, LOW, ALIKE = 4, 0.75, 0.85
 MOST_ROWS = 5000
@@ -125,8 +132,8 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 def _named(line: str) -> Iterator[str]:
     for found in _WHO.finditer(line):
-        if found["kind"]:
-            yield f"{found['kind'].lower().replace('gpu', 'GPU')} {int(found['number'])}"
+        if kind := found["kind"] or found["kind2"]:
+            yield f"{kind.lower().replace('gpu', 'GPU')} {int(found['number'] or found['number2'])}"
         elif not _NO_HOST.match(found["host"]):
             yield found["host"].rstrip(".:-")
 
@@ -189,7 +196,8 @@ def _of_pairs(rows: Sequence[Row]) -> Found:
             if who not in fast:
                 culprits[who].append(row)
     most = max(map(len, culprits.values()), default=0)
-    named = {who: mine for who, mine in culprits.items() if len(mine) == most and most > 1} or culprits
+    # One slow row does not tell which of the two it is.
+    named = {who: mine for who, mine in culprits.items() if len(mine) == most > 1}
     explained = {row.line for mine in named.values() for row in mine}
     for who, mine in named.items():
         yield who, mine, usual

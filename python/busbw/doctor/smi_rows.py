@@ -1,7 +1,7 @@
 """Rows of `nvidia-smi --query-gpu=... --format=csv` and of `nvidia-smi dmon`, spelled out: names, and what differs.
 
-A row alone hardly tells a fault. Beside the rows of other GPUs that do the same work it does: a clock that is held down,
-a link with fewer lanes, a lowered limit of power.
+A row alone hardly tells a fault. Beside the rows of other GPUs that do the same work it does: a clock that is held
+down, a link with fewer lanes, a lowered limit of power.
 """
 
 from __future__ import annotations

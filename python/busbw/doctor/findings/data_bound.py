@@ -69,7 +69,7 @@ def _waits(shown: Shown) -> Iterator[_Wait]:
             continue
         seen = Evidence(line.strip()[-160:], shown.source, number)
         if "%" in line and "time" not in lowered and (found := _PERCENT.search(line)):
-            if float(found["part"]) <= 100:  # noqa: PLR2004 - per cent
+            if float(found["part"]) <= 100:
                 yield _Wait(float(found["part"]), 100.0, seen)
             continue
         data, time = _DATA.search(line), _TIME.search(line)

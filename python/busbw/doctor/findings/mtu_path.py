@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
@@ -18,6 +19,9 @@ _END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?
 _PATH = re.compile(r"\bpmtu (?P<path>\d{3,5})\b")
 _OWN = re.compile(r"<[A-Z_,-]{0,80}\bUP\b[A-Z_,-]{0,80}> mtu (?P<own>\d{4,5})\b")
 USUAL, JUMBO = 1600, 8000
+SMALL_BYTES, LARGEST_BYTES = 8192, 1 << 20
+QUICK_US, WAIT_US = 5_000.0, 100_000.0
+_FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
             (lost[0].seen, *((through.seen,) if through else ())),
         )
         return
-    yield from _told_by_path(facts)
+    told = list(_told_by_path(facts))
+    yield from told or _told_by_times(facts)
 
 
 def _pings(facts: Facts) -> Iterator[_Ping]:
@@ -66,6 +71,33 @@ def _told_by_path(facts: Facts) -> Iterator[Finding]:
                 path = int(found["path"]), Evidence(line.strip()[:160], shown.source, number)
     if path is not None and own >= JUMBO and path[0] <= USUAL:
         yield _finding(f"the path carries packets of {path[0]} bytes, and interfaces send {own}", (path[1],))
+
+
+def _told_by_times(facts: Facts) -> Iterator[Finding]:
+    """From some size on each call waits as long as TCP waits to send a lost packet again."""
+    for record in facts.records:
+        if len({rank.host for rank in record.run.ranks}) < 2:
+            continue
+        cases = sorted(
+            ((each.bytes, each.time_us) for each in record.cases if each.outcome == "measured" and each.time_us),
+            key=lambda each: each[0],
+        )
+        quick = [each for each in cases if each[0] <= SMALL_BYTES and each[1] < QUICK_US]
+        if len(quick) < _FEWEST:
+            continue
+        late = [each for each in cases if quick[-1][0] < each[0] <= LARGEST_BYTES]
+        if late and all(time > WAIT_US for _, time in late):
+            yield Finding(
+                NAME, Severity.WARNING,
+                f"from {format_bytes(late[0][0])} on a call takes {late[0][1] / 1000:.0f} ms, and smaller ones "
+                f"{quick[-1][1]:.0f} us: packets of full size seem to be lost (MTU)",
+                (Evidence(f"{late[0][1]:.0f} us at {format_bytes(late[0][0])}", f"the record {record.run.run}"),),
+                Cost("each message waits until it is sent again"),
+                "ping -M do -s 8972 PEER: where it is lost and -s 1472 comes back, raise the MTU on every switch port "
+                "between, or set 1500 on all hosts. Else look for a cable or port that loses packets (ethtool -S)",
+                Proof(instruction="ip link set DEVICE mtu 1500 on all hosts, and the same run again"),
+                stage=Stage.FAILURE,
+            )  # fmt: skip
 
 
 def _finding(title: str, seen: tuple[Evidence, ...]) -> Finding:

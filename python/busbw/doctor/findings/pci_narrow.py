@@ -33,14 +33,14 @@ def examine(facts: Facts) -> Iterator[Finding]:
         best = max(rate for rate, _, _ in devices.values())
         for bus, (rate, who, seen) in devices.items():
             if 0 < rate <= FEW_LANES and (rate * _APART <= best or (kind == "GPU" and rate <= ONE_LANE)):
-                yield _finding(kind, bus, who, rate, best, seen)
+                yield _finding(f"{kind} {who}" + (f" ({bus})" if bus != who else ""), rate, best, seen)
 
 
-def _finding(kind: str, bus: str, who: str, rate: float, best: float, seen: Evidence) -> Finding:
+def _finding(which: str, rate: float, best: float, seen: Evidence) -> Finding:
     others = f", the others behind {best:g}" if best > rate else ""
     return Finding(
         NAME, Severity.WARNING,
-        f"{kind} {who} ({bus}) lies behind a PCIe link of {rate:g} GB/s{others}: a slot or riser of few lanes",
+        f"{which} lies behind a PCIe link of {rate:g} GB/s{others}: a slot or riser of few lanes",
         (seen,),
         Cost("a ring goes at the rate of its slowest link", best / rate if best > rate else None, "NCCL's topology"),
         "move the card to a slot of 16 or 8 lanes, or take a proper riser (lspci -vv: LnkSta beside LnkCap; the BIOS's "

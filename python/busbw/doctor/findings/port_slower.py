@@ -21,10 +21,13 @@ _LINE = re.compile(
 )
 _RULE = re.compile(r"-{6,}\s*$")
 _HOST = re.compile(
-    r"(?P<host>[A-Za-z][\w.,\[\]-]{1,200})\s*$|\W{0,4}(?:==>|===|---|host:?) ?(?P<titled>[A-Za-z][\w.-]{1,80})[ :=<>-]{0,5}$"
+    r"(?P<host>[A-Za-z][\w.,\[\]-]{1,200})\s*$"
+    r"|\W{0,4}(?:==>|===|---|host:?) ?(?P<titled>[A-Za-z][\w.-]{1,80})[ :=<>-]{0,5}$"
     r"|\S{0,40}@(?P<prompt>[\w.-]{1,80}):\S{0,80}[#$] |\[\S{1,40}@(?P<boxed>[\w-]{1,80}) [^\]]{1,60}\][#$] "
 )
-_PREFIX = re.compile(r"(?P<host>[A-Za-z][\w.-]{1,80}): +\S")
+_PREFIX = re.compile(
+    r"(?!hca_id|[Rr]ate|[Ss]tate)(?P<host>[A-Za-z][\w.-]{1,80}):\s{1,24}(?=CA '|hca_id|Infiniband|[Rr]ate:|mlx5)"
+)
 _FEWEST = 4
 
 Rates = dict[str, dict[str, tuple[float, Evidence]]]
@@ -51,7 +54,7 @@ def _read(shown: Shown, hosts: Rates) -> None:
             if ruled:
                 continue
         prefix = _PREFIX.match(line)
-        who = prefix["host"] if prefix and prefix["host"] not in {"Rate", "State", "rate"} else host
+        who = prefix["host"] if prefix else host
         if found := _DEVICE.search(line):
             device = found["name"]
         elif found := _RATE.match(line):
@@ -89,7 +92,8 @@ def _beside_own(hosts: Rates) -> Iterator[Finding]:
 
 def _finding(which: str, rate: float, usual: float, where: str, seen: Sequence[Evidence]) -> Finding:
     return Finding(
-        NAME, Severity.WARNING, f"the port {which} runs at {rate:g} Gb/s, where such ports {where} run at {usual:g} Gb/s",
+        NAME, Severity.WARNING,
+        f"the port {which} runs at {rate:g} Gb/s, where such ports {where} run at {usual:g} Gb/s",
         tuple(seen),
         Cost("rings over all ports go at the rate of the slowest", usual / rate if rate else None, "the ports' rates"),
         "drain the host; seat or replace cable and transceiver, and look at the switch port (mlxlink -d DEVICE -m, "

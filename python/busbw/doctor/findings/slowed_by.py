@@ -14,14 +14,14 @@ NAME = "slowed-by"
 _ROWS = (
     (
         re.compile(
-            r"\bmake\b.{0,200}\b(?:DEBUG=1|TRACE=1|PROFAPI=1 DEBUG=1)\b|\bnvcc\b.{0,400} -G(?: |$)|CMAKE_BUILD_TYPE=Debug\b"
+            r"\bmake\b.{0,200}\b(?:DEBUG=1|TRACE=1)\b|\bnvcc\b.{0,400} -G(?: |$)|CMAKE_BUILD_TYPE=Debug\b"
             r"|--buildtype[= ]debug\b"
         ),
         "the library was built for debugging (without optimisation)",
         "build it again without DEBUG=1, -G and -O0 (make -j src.build), or use the packaged library",
     ),
     (
-        re.compile(r"\b(?:compute-sanitizer|cuda-memcheck|cuda-gdb|valgrind)\b(?! ?[:=]? ?(?:not|no|off))", re.IGNORECASE),
+        re.compile(r"\b(?:compute-sanitizer|cuda-memcheck|cuda-gdb|valgrind)\b(?! ?[:=]? ?(?:not|no|off))"),
         "the run goes under a checker or debugger",
         "run it without compute-sanitizer, cuda-gdb or valgrind",
     ),
