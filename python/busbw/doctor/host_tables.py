@@ -30,9 +30,10 @@ _WITH_UNIT = re.compile(rf"(?<![\w.])(?P<value>\d{{1,9}}(?:\.\d{{1,6}})?)\s?(?P<
 _WHO = re.compile(
     r"(?<![\w./:=-])(?:(?P<kind>rank|gpu)[ =:#]{0,2}(?P<number>\d{1,5})(?![\w.-]*\d)"
     r"|(?P<kind2>node|host)[ =:#]{1,2}(?P<number2>\d{1,5})(?![\w.-]*\d)"
-    r"|(?P<host>(?:[A-Za-z][A-Za-z-][A-Za-z-]{0,29}[A-Za-z0-9.-]{0,30}|[cgnr])\d[\w.-]{0,40}))(?=[\s:,;|)\]>]|<->|$)",
+    r"|(?P<host>[A-Za-z][\w.-]{1,60}))(?=[\s:,;|)\]>]|<->|$)",
     re.IGNORECASE,
 )
+_HOST = re.compile(r"(?=.{0,60}\d)(?:[A-Za-z][A-Za-z-]|[cgnr]\d)")
 _NO_HOST = re.compile(
     r"(?:mlx\d|mthca|eth\d|en[osp]\d|ib\d|bond\d|gpu\d|cuda|fp\d|bf\d|int\d|uint|float|half|sm_?\d|step|iter|epoch|nccl"
     r"|ll\d|xid|layer|version|cx\d|gen\d|size|tcp|rc\d|run\d|trial|round|job|python|torch)",
@@ -134,8 +135,8 @@ def _named(line: str) -> Iterator[str]:
     for found in _WHO.finditer(line):
         if kind := found["kind"] or found["kind2"]:
             yield f"{kind.lower().replace('gpu', 'GPU')} {int(found['number'] or found['number2'])}"
-        elif not _NO_HOST.match(found["host"]):
-            yield found["host"].rstrip(".:-")
+        elif _HOST.match(found["host"]) and not _NO_HOST.match(found["host"]):
+            yield found["host"].rstrip(".-")
 
 
 def _figure(line: str) -> tuple[bool, str, float] | None:

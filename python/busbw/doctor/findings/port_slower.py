@@ -39,9 +39,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for shown in facts.shown:
         _read(shown, hosts)
     told = list(_beside_other_hosts(hosts))
+    if not told and (told := list(_beside_own(hosts))) and not _is_slow(facts):
+        return
     yield from told
-    if not told and _is_slow(facts):
-        yield from _beside_own(hosts)
 
 
 def _read(shown: Shown, hosts: Rates) -> None:

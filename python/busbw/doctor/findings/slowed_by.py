@@ -44,9 +44,16 @@ _WORDS = ("DEBUG=1", "TRACE=1", " -G", "ebug", "compute-sanitizer", "cuda-", "va
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    slow = [*below_expected.examine(facts), *one_rail.examine(facts), *steps_slower.examine(facts)]
-    if all(each.severity is Severity.NOTE for each in slow):
+    reasons = list(_reasons(facts))
+    if not reasons:
         return
+    slow = [*below_expected.examine(facts), *one_rail.examine(facts), *steps_slower.examine(facts)]
+    if any(each.severity is not Severity.NOTE for each in slow):
+        yield from reasons
+
+
+def _reasons(facts: Facts) -> Iterator[Finding]:
+    """Each reason that a log shows, once."""
     told = set[str]()
     for shown in facts.shown:
         for number, line in enumerate(shown.lines, 1):
