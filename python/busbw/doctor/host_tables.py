@@ -41,6 +41,7 @@ _NO_HOST = re.compile(
 )
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,6})?")
 _WORD = re.compile(r"[A-Za-z_/]{2,24}:?")
+_PRODUCT = re.compile(r"[A-Za-z]{1,4}\d{2,4}[A-Za-z]{0,4}")
 _JUDGEMENT = re.compile(
     r"(?:ok|pass\w*|fail\w*|slow\w*|warn\w*|degraded|low|bad|good|error|outlier|normal|alert|check)\W?",
     re.IGNORECASE,
@@ -120,8 +121,13 @@ def _rows(lines: Sequence[str]) -> Iterator[tuple[tuple[object, ...], Row]]:
         if figure is None:
             continue
         is_rate, name, value = figure
-        words = tuple(each for each in cells if _WORD.fullmatch(each) and not _JUDGEMENT.fullmatch(each))
+        words = tuple(each for each in cells if _is_kind(each) and each.rstrip(":") not in who)
         yield (is_rate, name, len(who), size, words), Row(number, who, value, line.strip()[:200])
+
+
+def _is_kind(cell: str) -> bool:
+    """Whether the cell tells what was measured, or on which product: only alike rows compare."""
+    return (_WORD.fullmatch(cell) or _PRODUCT.fullmatch(cell)) is not None and not _JUDGEMENT.fullmatch(cell)
 
 
 def _is_header(cells: Sequence[str]) -> bool:

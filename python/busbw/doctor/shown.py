@@ -23,6 +23,19 @@ _PER_LINE = 3
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
+_TELLING = re.compile(
+    r"bytes of data|packets transmitted|\bpmtu \d|> mtu \d|\bCA '|\bhca_id:|\b[Rr]ate: |\bDEBUG=1\b|\bnvcc .{0,400} -G\b"
+    r"|^\s{0,8}\d{1,10}\s+\d{1,9}\s+[\d.]{1,12}\s+[\d.]{1,12}\s+[\d.]{1,12}\s*$|\d ?(?:[GM]i?B/s|Gb/s|Gbps|TFLOP)"
+    r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
+    re.IGNORECASE,
+)
+
+
+def is_telling(line: str) -> bool:
+    """Whether findings may look at the line: a bundle keeps it."""
+    return _TELLING.search(line[:MAX_LINE]) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """The lines of one log, from its first on."""

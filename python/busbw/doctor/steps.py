@@ -42,7 +42,11 @@ _GENERAL = frozenset({4, 5, 9})
 """Ways of no one program: servers print such rates too, which follow their load."""
 _OF_STEP = re.compile(r"\b(?:step|iter|iteration|loss|epoch)\b", re.IGNORECASE)
 _BATCH = re.compile(r"global[ _]batch[ _]size: +(\d{1,9})")
-WORDS = ("TFLOP", "SamplesPerSec", "tps:", "time per iteration", "train_step_timing", "tok", "samples", "im", "time")
+WORDS = (
+    *("TFLOP", "SamplesPerSec", "tps:", "time per iteration", "train_step_timing", "tokens", "tok/", "tok_", "samples"),
+    *("imgs/s", "img/s", "images/s", "image/s", ", time ", "step_time", "step time", "iter_time", "iter time"),
+    *("batch_time", "batch time"),
+)
 
 
 @dataclass(frozen=True, slots=True)

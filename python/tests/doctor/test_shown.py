@@ -81,11 +81,11 @@ def test_a_gpu_is_beside_others_what_it_is_not_alone() -> None:
 
 
 def test_a_debug_build_is_told_only_of_a_run_that_is_slow(tmp_path: Path) -> None:
-    log = MINE["s101-debug-build"].text
+    log = MINE["s101-debug-build-table"].text
     assert loud(tmp_path, log)[0].name == "slowed-by"
     assert loud(tmp_path, log[: log.index("# nThread")]) == []
 
 
 def test_channels_of_a_job_over_sockets_are_no_finding_of_their_own(tmp_path: Path) -> None:
-    names = [each.name for each in loud(tmp_path, MINE["s101-pods-without-rdma"].text)]
+    names = [each.name for each in loud(tmp_path, MINE["s101-pods-without-rdma-table"].text)]
     assert names[0] == "network-interface" and "few-channels" not in names
