@@ -51,7 +51,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
             "tokens/s",
         ),
         *("samples/s", "img/s", "_ms", "fwd", "step_time", "compute_", "data:", "data_time", "data time", "data_load"),
-        *("dataload", "data load", "\tdata", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
+        *("dataload", "data load", "\tdata", "| data", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
         *("clocks set to", "gpu0"),
     ),
 }

@@ -24,7 +24,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
 _TELLING = re.compile(
-    r"bytes of data|packets transmitted|\bpmtu \d|> mtu \d|\bCA '|\bhca_id:|\b[Rr]ate: |\bDEBUG=1\b|\bnvcc .{0,400} -G\b"
+    r"bytes of data|packets transmitted|\bpmtu \d|> mtu \d|\bCA '|\bhca_id:|\b[Rr]ate: |\bDEBUG=1\b"
+    r"|\bnvcc .{0,400} -G\b"
     r"|^\s{0,8}\d{1,10}\s+\d{1,9}\s+[\d.]{1,12}\s+[\d.]{1,12}\s+[\d.]{1,12}\s*$|\d ?(?:[GM]i?B/s|Gb/s|Gbps|TFLOP)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
     re.IGNORECASE,
