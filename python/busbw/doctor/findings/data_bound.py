@@ -106,7 +106,7 @@ def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
     return (
         "",
         "take more loader workers (num_workers, prefetch_factor, persistent_workers) and processors for them "
-        "(--cpus-per-task), keep the data on a local disk or in larger files, decode on the GPU. top and iostat tell "
+        "(--cpus-per-task). Keep the data on a local disk or in larger files, decode on the GPU. top and iostat tell "
         "which it is",
         (),
     )

@@ -56,9 +56,9 @@ def _finding(best: float, rate: float, seen: Evidence) -> Finding:
         NAME, Severity.WARNING,
         f"RDMA between two hosts reaches {best:.3g} Gb/s over a port of {rate:g} Gb/s",
         (seen,), Cost("traffic between hosts is slow by as much", rate / best if best else None, "the port's rate"),
-        "look at the PCIe link of the NIC (lspci -vv: LnkSta; MaxReadReq 4096), at errors and lanes of the port "
-        "(mlxlink -d DEVICE -m -c), at lost packets (ethtool -S, PFC and ECN for RoCE). Run it bound to the NIC's NUMA "
-        "node, with several queue pairs (-q 4) and 1 MiB messages",
+        "look at the PCIe link of the NIC (lspci -vv: LnkSta; MaxReadReq 4096), and at errors and lanes of the port "
+        "(mlxlink -d DEVICE -m -c). Then look at lost packets (ethtool -S, PFC and ECN for RoCE). Run it bound to the "
+        "NIC's NUMA node, with several queue pairs (-q 4) and 1 MiB messages",
         Proof(instruction="ib_write_bw -d DEVICE -q 4 -s 1048576 --report_gbits, then between two other hosts"),
         stage=Stage.FAILURE,
     )  # fmt: skip

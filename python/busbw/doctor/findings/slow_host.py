@@ -32,7 +32,7 @@ def _finding(shown: Shown, each: Apart) -> Finding:
         f"where they have {each.usual:g} ({each.name})",
         tuple(Evidence(row.said, shown.source, row.line) for row in each.rows[:3]),
         Cost("a job over all of them goes at the rate of the slowest", each.factor, "the log's own figures"),
-        f"take {each.who} out of the job (Slurm: scontrol update nodename=NAME state=drain) and look there: rate and "
+        f"take {each.who} out of the job (Slurm: scontrol update nodename=NAME state=drain). Look there at rate and "
         "width of each port (ibstat, mlxlink), PCIe links, clocks and heat of its GPUs (nvidia-smi -q -d PERFORMANCE), "
         "other programs. Test it again before it returns",
         Proof(instruction="the same test without it, and two of the others in its place"),
