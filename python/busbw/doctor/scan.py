@@ -167,10 +167,9 @@ class Scanning:
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed
         self.excused.settle(self.hits, alive, self.course)
-        notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
-            *told, *kept, *notes, given=self.given, calls=self.calls, passed_over=self.passed_over,
+            *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls, passed_over=self.passed_over,
             beside=self.following.kept, last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
             course=self.course,
@@ -263,10 +262,9 @@ class Scanning:
     def _plain(self, raw: str, at: int, number: int) -> bool:
         """Whether a line of NCCL's is one of those that every healthy run says."""
         if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and "isabled" not in raw and "Using" not in raw:
+            self.kinds["shown"] += " PCI[" in raw
             if "Init COMPLETE" in raw:
                 self.alive, self.closed = number, None
-            elif " PCI[" in raw:
-                self.kinds["shown"] += 1
             elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
                 self.began = (0, "")
             return True

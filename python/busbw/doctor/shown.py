@@ -7,7 +7,7 @@ hosts, a pair of hosts beside other pairs.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -18,6 +18,8 @@ from busbw.doctor.scan import Scan
 from busbw.doctor.snapshot import TextFile
 
 MOST_LOGS, MOST_LINES, MAX_LINE = 32, 20_000, 1000
+MOST_LETTERS = 2_000_000
+"""Of all logs together: findings look at each line several times."""
 _PER_LINE = 3
 """Of what a call may spend."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -45,6 +47,14 @@ class Shown:
     lines: tuple[str, ...]
 
 
+def _up_to(letters: int, lines: Iterable[str]) -> Iterator[str]:
+    for line in islice(lines, MOST_LINES):
+        yield (said := _ESCAPES.sub("", line[:MAX_LINE]).rstrip())
+        letters -= len(said)
+        if letters < 0:
+            return
+
+
 def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown, ...]:
     """The lines of those logs in which the scan met words of such output; of many logs the first ones."""
     telling = [
@@ -52,15 +62,16 @@ def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown,
         for file, scan in zip((each for each in files if each.text is not None or not each.why), scans, strict=True)
         if scan.kinds["shown"]
     ]
-    found = []
+    found, left = [], MOST_LETTERS
     for file in telling[:MOST_LOGS]:
         if EFFORT.is_spent:
             break
         try:
             with lines_of(file) as lines:
-                kept = tuple(_ESCAPES.sub("", line[:MAX_LINE]).rstrip() for line in islice(lines, MOST_LINES))
+                kept = list(_up_to(left, lines))
         except UserError:
             continue
+        left -= sum(map(len, kept))
         EFFORT.spend(_PER_LINE * len(kept))
-        found.append(Shown(file.path, kept))
+        found.append(Shown(file.path, tuple(kept)))
     return tuple(found)
