@@ -169,8 +169,8 @@ class Scanning:
         self.excused.settle(self.hits, alive, self.course)
         told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
-            *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls, passed_over=self.passed_over,
-            beside=self.following.kept, last_errors=frozenset(self.last.names),
+            *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls,
+            passed_over=self.passed_over, beside=self.following.kept, last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
             course=self.course,
         )  # fmt: skip
