@@ -21,6 +21,7 @@ from busbw.doctor.flight import bare, looks_like
 from busbw.doctor.packed import is_archive
 from busbw.doctor.read_logs import lines_of, size_of
 from busbw.doctor.scan import DIGITS, MAX_SHAPES, knowing
+from busbw.doctor.shown import is_telling
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import SCHEMA, Snapshot, TextFile
 from busbw.doctor.steps import WORDS as STEPS
@@ -141,7 +142,9 @@ def _kept_log(file: TextFile) -> TextFile:
 
 def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     """Whether a line is NCCL's, a benchmark's, or one that a signature knows; equal shapes are looked at once."""
-    if "NCCL " in line or line.lstrip().startswith("#") or is_part(line) or any(word in line for word in STEPS):
+    if "NCCL " in line or line.lstrip().startswith("#") or is_part(line) or is_telling(line):
+        return True
+    if any(word in line for word in STEPS):
         return True
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
     if not shapes.get(key, True):

@@ -36,6 +36,24 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     "odd": trouble.ODD_WORDS,
     "calm": trouble.CALM_WORDS,
     "level": triggers_of(trouble.LEVEL.pattern),
+    "shown": (
+        *(
+            "packets transmitted",
+            "pmtu ",
+            "rate:",
+            "gb/s",
+            "gbps",
+            "gb/sec",
+            "mb/s",
+            "busbw",
+            "tflop",
+            "tok/s",
+            "tokens/s",
+        ),
+        *("samples/s", "img/s", "_ms", "fwd", "step_time", "compute_", "data:", "data_time", "data time", "data_load"),
+        *("dataload", "data load", "\tdata", "| data", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
+        *("clocks set to", "gpu0"),
+    ),
 }
 """Words without which an expression cannot be found in a line."""
 _ALWAYS = frozenset(name for name, words in _WATCHED.items() if not words)

@@ -16,9 +16,11 @@ from busbw.doctor.findings import (
     FINDINGS,
     below_expected,
     init_incomplete,
+    mtu_path,
     nccl_warnings,
     setting_breaks,
     settings_differ,
+    slow_host,
     steps_slower,
     suspect_setting,
 )
@@ -39,7 +41,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
-    found = _failed_in_init(_without_doubles(found))
+    found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
@@ -125,6 +127,17 @@ def _without_doubles(findings: list[Finding]) -> list[Finding]:
     return [each for each in findings if each.name != suspect_setting.NAME or each.title.partition("=")[0] not in told]
 
 
+def _without_lost_pings(findings: list[Finding]) -> list[Finding]:
+    """Where only large packets are lost, the lines of ping that say so are not of a route that is missing."""
+    if not any(each.name == mtu_path.NAME for each in findings):
+        return findings
+    return [
+        each
+        for each in findings
+        if each.name != "no-route" or not all(mtu_path.LOST in seen.fact for seen in each.evidence if seen.line)
+    ]
+
+
 def _failed_in_init(findings: list[Finding]) -> list[Finding]:
     """An init that a call of NCCL ended did not wait: what NCCL warned of stands before that it did not end."""
     warned = any(
@@ -143,7 +156,7 @@ def _failed_in_init(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-_LOSSES = frozenset({below_expected.NAME, steps_slower.NAME})
+_LOSSES = frozenset({below_expected.NAME, steps_slower.NAME, slow_host.NAME})
 """What says how much slower it went, and not why."""
 
 

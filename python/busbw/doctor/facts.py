@@ -11,6 +11,7 @@ from busbw.doctor.flight import Flight, looks_like, read_flights
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.read_logs import read_logs
 from busbw.doctor.scan import Scan
+from busbw.doctor.shown import Shown, read_shown
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
@@ -41,6 +42,7 @@ class Facts:
     records: tuple[Record, ...] = ()
     scans: tuple[Scan, ...] = ()
     flights: tuple[Flight, ...] = ()
+    shown: tuple[Shown, ...] = ()
 
     def value(self, name: str) -> str | None:
         """The value of a variable that is in force; None where it is not set or empty."""
@@ -113,6 +115,7 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         records=records,
         scans=scans,
         flights=flights,
+        shown=read_shown(snapshot.logs, scans),
     )
 
 

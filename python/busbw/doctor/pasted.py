@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from busbw.doctor.smi_rows import SPELLED, spelled
 from busbw.machine.topology.names import takes_bridges
 
 _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
@@ -37,16 +38,8 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    spelled = list(_spelled(_with_units(_without_open_bridges(_with_low_clocks(_without_full_power(lines))))))
-    return list(enumerate(spelled, 1)) if changed or spelled != lines else None
-
-
-_COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/ ]{1,12}\])?")
-_ASKED = re.compile(
-    r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
-)
-_MOST_COLUMNS = 64
-SPELLED = "nvidia-smi says "
+    shown = spelled(_with_units(_without_open_bridges(_with_low_clocks(_without_full_power(lines)))))
+    return list(enumerate(shown, 1)) if changed or shown != lines else None
 
 
 _CAPPED = re.compile(r"\s+SW Power Cap\s*: Active\s*$")
@@ -108,21 +101,6 @@ def _without_open_bridges(lines: list[str]) -> list[str]:
             bridged = takes_bridges(board[1])
         kept.append("" if bridged and _OPEN.match(line) else line)
     return kept
-
-
-def _spelled(lines: list[str]) -> Iterator[str]:
-    """Rows of `nvidia-smi --query-gpu=... --format=csv`, each value behind its column's name."""
-    names: list[str] = []
-    for line in lines:
-        cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)] if "," in line else []
-        if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
-            names = [each.partition(" ")[0] for each in cells]
-        elif names and len(cells) == len(names):
-            yield SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
-            continue
-        else:
-            names = []
-        yield line
 
 
 _UNIT = re.compile(r"\W{1,3}([\w@.-]{3,80}\.service)(?: - |\s*$)")

@@ -113,7 +113,7 @@ class Scanning:
         self.index = of_all(tuple(signatures))
         self.hits: dict[str, Hit] = {}
         self.kinds = {"nccl": 0, "torch": 0, "kernel": 0, "headers": 0, "rows": 0, "starts": 0, "alone": 0, "zeros": 0}
-        self.kinds |= {"steps": 0, "ends": 0, "boots": 0} | dict.fromkeys(WRITERS, 0)
+        self.kinds |= {"steps": 0, "ends": 0, "boots": 0, "shown": 0} | dict.fromkeys(WRITERS, 0)
         self.shapes: dict[bytes, tuple[Candidate, ...]] = {}
         self.foreign: set[bytes] = set()
         """Those shapes that hold a message of the C library in another language than English."""
@@ -168,11 +168,11 @@ class Scanning:
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed
         self.excused.settle(self.hits, alive, self.course)
-        notes = self.began, thrown, self.retried
         told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
-            *told, *kept, *notes, given=self.given, calls=self.calls, passed_over=self.passed_over,
-            beside=self.following.kept, parts=self.following.parts, last_errors=frozenset(self.last.names),
+            *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls,
+            passed_over=self.passed_over, beside=self.following.kept, parts=self.following.parts,
+            last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
             course=self.course,
         )  # fmt: skip
@@ -265,6 +265,7 @@ class Scanning:
         """Whether a line of NCCL's is one of those that every healthy run says."""
         told = "isabled" in raw or "Using" in raw or "nabled for GPU" in raw
         if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and not told:
+            self.kinds["shown"] += " PCI[" in raw
             if "Init COMPLETE" in raw:
                 self.alive, self.closed = number, None
             elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
@@ -362,6 +363,7 @@ class Scanning:
             self.foreign.add(key)
             lowered = locales.in_english(line).lower()
             seen = self.index.of(lowered)
+        self.kinds["shown"] += "shown" in seen.watched
         for writer, words in WRITERS.items():
             if writer in seen.watched:
                 self.kinds[writer] += words.search(line) is not None  # a prompt with its command says it, too

@@ -21,12 +21,32 @@ _WAYS: tuple[tuple[re.Pattern[str], Callable[[float], float]], ...] = (
     (re.compile(r"\bTFLOPS_per_GPU: ([\d.]{1,12})"), lambda rate: 1.0 / rate),  # NeMo
     (re.compile(r"\bCurrSamplesPerSec=([\d.]{1,12})"), lambda rate: 1.0 / rate),  # DeepSpeed
     (re.compile(r"\btps: ([\d,]{1,12}(?:\.\d{1,4})?)"), lambda rate: 1.0 / rate),  # torchtitan
+    (
+        re.compile(
+            r"\b(?:tokens?|tok|samples)(?:_per_|[ _]per[ _]|/)(?:s|sec|second)(?:[/_](?:gpu|device|rank))?\b\W{1,4}"
+            r"([\d,]{1,12}(?:\.\d{1,4})?)"
+        ),
+        lambda rate: 1.0 / rate,
+    ),
+    (
+        re.compile(r"(?<![\d.])([\d,]{1,12}(?:\.\d{1,4})?) ?(?:tokens?|tok|samples|imgs?|images)/s(?:ec)?\b"),
+        lambda rate: 1.0 / rate,
+    ),
     (re.compile(r"elapsed time per iteration \(ms\): ([\d.]{1,12})"), lambda ms: ms / 1e3),
     (re.compile(r"\btrain_step_timing in s: ([\d.]{1,12})"), lambda seconds: seconds),
+    (re.compile(r"\biter \d{1,9}: loss [\d.]{1,12}, time ([\d.]{1,12})ms"), lambda ms: ms / 1e3),  # nanoGPT
+    (re.compile(r"\b(?:step|iter|batch)[ _]?time\W{1,4}([\d.]{1,12}) ?s?\b(?! ?[mu]s)"), lambda seconds: seconds),
 )
-_FIRST_TIME = 4
+_FIRST_TIME = 6
+_GENERAL = frozenset({4, 5, 9})
+"""Ways of no one program: servers print such rates too, which follow their load."""
+_OF_STEP = re.compile(r"\b(?:step|iter|iteration|loss|epoch)\b", re.IGNORECASE)
 _BATCH = re.compile(r"global[ _]batch[ _]size: +(\d{1,9})")
-WORDS = ("TFLOP", "SamplesPerSec", "tps:", "time per iteration", "train_step_timing")
+WORDS = (
+    *("TFLOP", "SamplesPerSec", "tps:", "time per iteration", "train_step_timing", "tokens", "tok/", "tok_", "samples"),
+    *("imgs/s", "img/s", "images/s", "image/s", ", time ", "step_time", "step time", "iter_time", "iter time"),
+    *("batch_time", "batch time"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +79,8 @@ def steps_of(lines: Iterable[str]) -> list[Step]:
         size = _BATCH.search(line)
         batch = size[1] if size else batch
         for way, (pattern, unit) in enumerate(_WAYS):
+            if way in _GENERAL and not _OF_STEP.search(line):
+                continue
             if (said := pattern.search(line)) and (figure := _number(said[1])):
                 _keep(ways.setdefault(way, []), Step(number, unit(figure), said[0], batch), rate=way < _FIRST_TIME)
                 break

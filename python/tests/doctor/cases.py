@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -121,6 +121,33 @@ def training_line(step: int) -> str:
     return f"Training epoch 0, iteration {step}/999 | train_step_timing in s: {5.8 if step < 20 else 11.9}\n"
 
 
+PERFTEST = (
+    " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]",
+    " 65536      5000             99.32             98.87                0.189",
+)
+
+
+def shown(*lines: str) -> TextFile:
+    """A log in which somebody shows more than a job says."""
+    return TextFile("shown.log", "".join(f"{line.rstrip()}\n" for line in lines))
+
+
+def ping(size: int, back: int) -> tuple[str, str]:
+    """A ping of which that many of three packets come back."""
+    lost = 100 - 100 * back // 3
+    return (
+        f"PING n1 (10.0.0.2) {size - 28}({size}) bytes of data.",
+        f"3 packets transmitted, {back} received, {lost}% packet loss",
+    )
+
+
+def ports(host: int, *, slow: bool) -> Iterator[str]:
+    """Four ports of a host as ibstat lists them, each line behind the host's name."""
+    for port in range(4):
+        yield f"cn{host}: CA 'mlx5_{port}'"
+        yield f"cn{host}: \t\tRate: {100 if slow and port == 2 else 400}"
+
+
 def called(rank: int, count: int) -> str:
     """A call of a collective as NCCL prints it."""
     what = f"sendbuff 0x7f recvbuff 0x7f count {count} datatype 7 op 0 root 0 comm 0x5{rank} [nranks=2] stream 0x1"
@@ -208,6 +235,13 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "impossible": healthy,
     "one-rail": healthy,
     "nvlink-domain": healthy,
+    "slow-host": lambda: healthy(logs=(shown(*(f"node{n} {450 if n == 3 else 690} TFLOPS" for n in range(6))),)),
+    "perftest-slow": lambda: healthy(logs=(shown("\t\tRate: 400", *PERFTEST),)),
+    "data-bound": lambda: healthy(logs=(shown(*(f"step {n} time: 0.91 data: 0.7{n}" for n in range(9))),)),
+    "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
+    "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
+    "port-slower": lambda: healthy(logs=(shown(*(each for n in range(3) for each in ports(n, slow=n == 1))),)),
+    "pci-narrow": lambda: healthy(logs=(log(said("+ PCI[12.0] - GPU/1000 (0)"), said("+ PCI[0.8] - GPU/2000 (1)")),)),
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "nvlink-errors": lambda: with_gpu(nvlink_errors=3),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.capacity import channels_GBps, links_GBps, loss
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "few-channels"
@@ -36,7 +37,9 @@ def _limited(facts: Facts, name: str) -> Iterator[Finding]:
         proofs = [evidence(setting)]
     yield Finding(
         NAME,
-        Severity.WARNING if factor or (links is None and count <= SURELY_FEW) else Severity.NOTE,
+        Severity.WARNING
+        if (factor or (links is None and count <= SURELY_FEW)) and not is_prescribed(facts, name)
+        else Severity.NOTE,
         f"{name}={count} limits the channels" + (" below what the links can carry" if factor else ""),
         tuple(proofs),
         Cost(
@@ -53,7 +56,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         largest = log.largest
         if largest is None or largest.counts is None or facts.machine is None or not facts.machine.gpus:
             continue
-        if (largest.nnodes or 1) > 1:
+        if facts.several_nodes or (largest.nnodes or 1) > 1 or any(each.kind == "NET" for each in largest.transports):
             continue  # the network then decides how many there are
         factor = loss(facts.machine, channels_GBps(largest.counts.coll, facts.machine))
         if factor is None or factor < 1.3:

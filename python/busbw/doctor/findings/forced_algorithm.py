@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
+from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "forced-algorithm"
@@ -21,7 +22,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
     tree_only = only in {"tree", "collnetchain", "collnetdirect"}
     yield Finding(
         NAME,
-        Severity.WARNING if tree_only or facts.several_nodes else Severity.NOTE,
+        Severity.WARNING
+        if tree_only or (facts.several_nodes and not is_prescribed(facts, "NCCL_ALGO"))
+        else Severity.NOTE,
         f"NCCL_ALGO={value} forces the algorithm at every size",
         (evidence(setting),),
         Cost(

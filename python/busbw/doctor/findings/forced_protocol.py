@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
+from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "forced-protocol"
@@ -35,7 +36,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         cost = f"at least {factor:g} times less bus bandwidth for large messages: half of every LL line is flags"
     yield Finding(
         NAME,
-        Severity.WARNING if slow or measured else Severity.NOTE,
+        Severity.WARNING if slow or (measured and not is_prescribed(facts, "NCCL_PROTO")) else Severity.NOTE,
         f"NCCL_PROTO={value} forces the protocol at every size",
         (evidence(setting),),
         Cost(cost, factor, "4 bytes of flag to 4 bytes of data" if factor else ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.capacity import loss, through_host_GBps
@@ -10,6 +11,18 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.nccl.log_model import Communicator, Transport
 
 NAME = "slow-transport"
+
+
+_FIX = "check `nvidia-smi topo -p2p r`, ACS and IOMMU, and that all GPUs are visible to every process"
+_NEIGHBOURS = (
+    "give the job GPUs that share NVLinks (NV1, NV2 in nvidia-smi topo -m): choose them by CUDA_VISIBLE_DEVICES, or "
+    "let the scheduler know the links (Slurm: AutoDetect=nvml in gres.conf). A job on all GPUs of the board has a way "
+    "for each"
+)
+_CUBE = re.compile(r"\b(?:V100-SXM2|P100-SXM2)")
+"""Boards on which each GPU has NVLinks to four of the seven others."""
+_WHOLE_CUBE = 8
+_ROW = re.compile(r"^\W{0,4}GPU(?P<number>\d{1,2})(?P<cells>(?:\s+(?:X|NV\d{1,2}|SYS|NODE|PHB|PXB|PIX))+)")
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -24,13 +37,14 @@ def examine(facts: Facts) -> Iterator[Finding]:
         first = slow[0]
         factor = loss(facts.machine, through_host_GBps(facts.machine))
         over_net = first.kind == "NET"
+        apart, fix = _without_nvlink(facts) if linked and not over_net else ("", _FIX)
         yield Finding(
             NAME,
             Severity.WARNING if linked or (over_net and not _share_gpus(largest)) else Severity.NOTE,
-            f"{len(slow)} pairs of GPUs of one node talk over {first.kind}/{first.detail}",
+            f"{len(slow)} pairs of GPUs of one node talk over {first.kind}/{first.detail}{apart}",
             (Evidence(f"{first.sender} -> {first.receiver} via {first.kind}/{first.detail}", log.source, first.line),),
             Cost(f"about {factor:.0f} times less between them" if factor else "less than PCIe P2P would reach", factor),
-            "check `nvidia-smi topo -p2p r`, ACS and IOMMU, and that all GPUs are visible to every process",
+            fix,
             Proof(set={"NCCL_P2P_LEVEL": "SYS"}),
         )
 
@@ -39,6 +53,22 @@ def _share_gpus(communicator: Communicator | None) -> bool:
     """Whether ranks of one host have the same GPU: NCCL takes them only where it is told that they are apart."""
     places = [(each.host, each.bus_id) for each in communicator.ranks if each.bus_id] if communicator else []
     return len(set(places)) < len(places)
+
+
+def _without_nvlink(facts: Facts) -> tuple[str, str]:
+    """Who has no NVLink to whom, by a matrix in the log, and the cure; nothing for boards on which all have."""
+    names = {gpu.name or "" for gpu in facts.machine.gpus} if facts.machine else set[str]()
+    count = len(facts.machine.gpus) if facts.machine else 0
+    if count >= _WHOLE_CUBE or not names or not all(map(_CUBE.search, names)):
+        return "", _FIX
+    for shown in facts.shown:
+        for found in filter(None, map(_ROW.match, shown.lines)):
+            number, cells = int(found["number"]), found["cells"].split()[:count]
+            far = [other for other, cell in enumerate(cells) if cell != "X" and not cell.startswith("NV")]
+            if number < count and far:
+                said = cells[far[0]]
+                return f": no NVLink joins GPU {number} and GPU {far[0]} ({said})", _NEIGHBOURS
+    return ": pairs of such a board may have no NVLink", _NEIGHBOURS
 
 
 def _is_detour(each: Transport, communicator: Communicator) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.host_tables import has_rows
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 
@@ -20,6 +21,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
             continue  # it hangs earlier: init-incomplete
         if not scan.kinds["headers"] or scan.kinds["rows"] or scan.kinds["alone"] > 0:
             continue
+        if any(each.source == scan.source and has_rows(each.lines) for each in facts.shown):
+            continue  # a table of somebody's own, with a row for each host or pair
         yield Finding(
             NAME, Severity.ERROR,
             "the benchmark started and no row followed: its first collective hangs, or the log was cut off",

@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         r"DCGM_FR_(?:VOLATILE_DBE|ROW_REMAP\w*|PENDING_\w+|RETIRED_PAGES\w*|UNCONTAINED\w*|ECC_\w+"
         r"|DBE_\w+|MAX_DBE\w*)",
     ),
-    explains=("health-check",),
+    explains=("health-check", "wrong-results"),
     confirm="nvidia-smi -q -d ECC,ROW_REMAPPER on that host",
     cure=(
         "drain the node, reset the GPU (nvidia-smi -r) so that pending row remappings take effect; "

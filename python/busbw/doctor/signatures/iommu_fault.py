@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         r"ACS (?:is )?(?:enabled|redirect)",
         r"IOMMU.{0,40}(?:enabled|translat).{0,60}(?:p2p|peer|GPU)",
     ),
-    explains=("p2p-broken",),
+    explains=("p2p-broken", "wrong-results"),
     confirm="`dmesg | grep -i -e iommu -e dmar`; lspci -vvv | grep ACSCtl; p2pBandwidthLatencyTest",
     cure=(
         "boot with iommu=pt (or intel_iommu=off, amd_iommu=off) and switch ACS off on the PCIe "

@@ -1,0 +1,112 @@
+"""A training whose steps wait for their data, by the times that its own lines tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.shown import Shown
+from busbw.doctor.signature import Stage
+
+NAME = "data-bound"
+FEWEST, SHARE, LEAST_SECONDS = 6, 0.5, 0.02
+_UNIT = r"\s?(?:\((?P<%s>ms|s|sec)\)|(?=[:= \t]))\s{0,4}[:=]?\s{0,6}(?P<%s>\d{1,9}(?:\.\d{1,9})?)\s?(?P<%s>ms|s)?\b"
+_DATA = re.compile(
+    r"\b(?:t_)?data(?:[ _]?(?:load(?:ing|er)?|wait|fetch))?(?:[ _]?time)?" + _UNIT % ("u1", "data", "u2"),
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"(?<!data )(?<!loading )\b(?:(?:batch|step|iter(?:ation)?|total)[ _]?)?time" + _UNIT % ("u1", "time", "u2")
+    + r"|\b(?:step|iter|batch|t_step)" + (_UNIT % ("u3", "step", "u4")).replace("?P<u4>ms|s)?", "?P<u4>ms|s)"),
+    re.IGNORECASE,
+)  # fmt: skip
+_PERCENT = re.compile(
+    r"\bdata[ _]?(?:load(?:ing|er)?|wait|fetch)\w{0,8}[^%\n]{0,40}?(?P<part>\d{1,3}(?:\.\d{1,2})?) ?%", re.IGNORECASE
+)
+_WORKERS = re.compile(r"will create (?P<made>\d{1,4}) worker processes in total.{0,120}system is (?P<most>\d{1,4})\b")
+_ONE = re.compile(r"\bCPUs/Task=(?P<a>1)\b|--cpus-per-task[= ](?P<b>1)\b|Cpus_allowed_list:\s{1,8}(?P<c>\d{1,4})\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    data: float
+    step: float
+    seen: Evidence
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    for shown in facts.shown:
+        # The first step waits for the loader's start.
+        waits = list(_waits(shown))[1:]
+        if len(waits) + 1 < FEWEST:
+            continue
+        share = median(min(1.0, each.data / each.step) for each in waits)
+        if share < SHARE:
+            continue
+        middle = sorted(waits, key=lambda each: each.data)[len(waits) // 2]
+        why, fix, seen = _why(facts)
+        yield Finding(
+            NAME, Severity.WARNING,
+            f"steps wait for their data for {share:.0%} of the time" + why,
+            (middle.seen, *seen),
+            Cost(f"the GPUs rest for {share:.0%} of each step", 1 / (1 - share) if share < 1 else None,
+                 "the log's own figures"),
+            fix,
+            Proof(instruction="the same with made-up data (zeros in memory): where it is fast, the loader holds it up"),
+            stage=Stage.SETTING,
+        )  # fmt: skip
+        return
+
+
+def _waits(shown: Shown) -> Iterator[_Wait]:
+    for number, line in enumerate(shown.lines, 1):
+        lowered = line.lower()
+        if "data" not in lowered:
+            continue
+        seen = Evidence(line.strip()[-160:], shown.source, number)
+        if "%" in line and "time" not in lowered and (found := _PERCENT.search(line)):
+            if float(found["part"]) <= 100:
+                yield _Wait(float(found["part"]), 100.0, seen)
+            continue
+        data, time = _DATA.search(line), _TIME.search(line)
+        if data is None or time is None:
+            continue
+        waited = _seconds(data["data"], data["u1"] or data["u2"])
+        figure = time["time"] or time["step"]
+        took = _seconds(figure, time["u1"] or time["u2"] or time["u3"] or time["u4"])
+        if took >= LEAST_SECONDS and waited <= 1.05 * took:
+            yield _Wait(waited, took, seen)
+
+
+def _seconds(figure: str, unit: str | None) -> float:
+    return float(figure) / (1000.0 if unit and unit.lower() == "ms" else 1.0)
+
+
+def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
+    """What the log tells of processors; the cure; where it stands."""
+    for shown in facts.shown:
+        for number, line in enumerate(shown.lines, 1):
+            few = "worker processes" in line and (found := _WORKERS.search(line)) and found
+            if few and int(few["made"]) > int(few["most"]):
+                said = f": {few['made']} loaders share {few['most']} processor{'s' * (few['most'] != '1')}"
+            elif ("pus" in line or "PUs" in line) and _ONE.search(line):
+                said = ": each rank has one processor for itself and its loaders"
+            else:
+                continue
+            return (
+                said,
+                "give each task processors (srun --cpus-per-task=12, and SRUN_CPUS_PER_TASK for srun inside sbatch; "
+                "mpirun --bind-to none; a pod's limit), and as many loader workers as it has",
+                (Evidence(line.strip()[:200], shown.source, number),),
+            )
+    return (
+        "",
+        "take more loader workers (num_workers, prefetch_factor, persistent_workers) and processors for them "
+        "(--cpus-per-task). Keep the data on a local disk or in larger files, decode on the GPU. top and iostat tell "
+        "which it is",
+        (),
+    )

@@ -1,0 +1,111 @@
+"""Large packets that do not get through between hosts, while small ones do: a path with a smaller MTU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from busbw.analysis.units import format_bytes
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
+
+NAME = "mtu-path"
+LOST = "packets transmitted"
+"""In the line with which ping says how many packets came back."""
+_BEGIN = re.compile(r"\bPING \S{1,80}.{0,80}?\b(?P<data>\d{2,5})\((?P<all>\d{2,5})\) bytes of data")
+_END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?: packets)? received")
+_PATH = re.compile(r"\bpmtu (?P<path>\d{3,5})\b")
+_OWN = re.compile(r"<[A-Z_,-]{0,80}\bUP\b[A-Z_,-]{0,80}> mtu (?P<own>\d{4,5})\b")
+USUAL, JUMBO = 1600, 8000
+SMALL_BYTES, LARGEST_BYTES = 8192, 1 << 20
+QUICK_US, WAIT_US = 5_000.0, 100_000.0
+_FEWEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Ping:
+    size: int
+    came_back: bool
+    seen: Evidence
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    pings = list(_pings(facts))
+    lost = [each for each in pings if each.size > USUAL and not each.came_back]
+    small = [each for each in pings if each.size <= USUAL]
+    reached = any(each.came_back for each in small) or (not small and facts.several_nodes)
+    if lost and reached and not any(each.came_back and each.size > USUAL for each in pings):
+        through = next((each for each in small if each.came_back), None)
+        said = f"those of {through.size} do" if through else "the job's connections do"
+        yield _finding(
+            f"packets of {lost[0].size} bytes do not get through, {said}: the path has a smaller MTU",
+            (lost[0].seen, *((through.seen,) if through else ())),
+        )
+        return
+    told = list(_told_by_path(facts))
+    yield from told or _told_by_times(facts)
+
+
+def _pings(facts: Facts) -> Iterator[_Ping]:
+    for shown in facts.shown:
+        size = 0
+        for number, line in enumerate(shown.lines, 1):
+            if "bytes of data" in line and (found := _BEGIN.search(line)):
+                size = int(found["all"])
+            elif size and LOST in line and (found := _END.search(line)):
+                seen = Evidence(f"{size} bytes: {line.strip()[:160]}", shown.source, number)
+                yield _Ping(size, int(found["back"]) > 0, seen)
+                size = 0
+
+
+def _told_by_path(facts: Facts) -> Iterator[Finding]:
+    """tracepath finds less than the interfaces send."""
+    own, path = 0, None
+    for shown in facts.shown:
+        for number, line in enumerate(shown.lines, 1):
+            if " mtu " in line and (found := _OWN.search(line)):
+                own = max(own, int(found["own"]))
+            elif "pmtu " in line and (found := _PATH.search(line)) and (path is None or int(found["path"]) < path[0]):
+                path = int(found["path"]), Evidence(line.strip()[:160], shown.source, number)
+    if path is not None and own >= JUMBO and path[0] <= USUAL:
+        yield _finding(f"the path carries packets of {path[0]} bytes, and interfaces send {own}", (path[1],))
+
+
+def _told_by_times(facts: Facts) -> Iterator[Finding]:
+    """From some size on each call waits as long as TCP waits to send a lost packet again."""
+    for record in facts.records:
+        if len({rank.host for rank in record.run.ranks}) < 2:
+            continue
+        cases = sorted(
+            ((each.bytes, each.time_us) for each in record.cases if each.outcome == "measured" and each.time_us),
+            key=lambda each: each[0],
+        )
+        quick = [each for each in cases if each[0] <= SMALL_BYTES and each[1] < QUICK_US]
+        if len(quick) < _FEWEST:
+            continue
+        late = [each for each in cases if quick[-1][0] < each[0] <= LARGEST_BYTES]
+        if late and all(time > WAIT_US for _, time in late):
+            yield Finding(
+                NAME, Severity.WARNING,
+                f"from {format_bytes(late[0][0])} on a call takes {late[0][1] / 1000:.0f} ms, and smaller ones "
+                f"{quick[-1][1]:.0f} us: packets of full size seem to be lost (MTU)",
+                (Evidence(f"{late[0][1]:.0f} us at {format_bytes(late[0][0])}", f"the record {record.run.run}"),),
+                Cost("each message waits until it is sent again"),
+                "ping -M do -s 8972 PEER: where it is lost and -s 1472 comes back, raise the MTU on every switch port "
+                "between, or set 1500 on all hosts. Else look for a cable or port that loses packets (ethtool -S)",
+                Proof(instruction="ip link set DEVICE mtu 1500 on all hosts, and the same run again"),
+                stage=Stage.FAILURE,
+            )  # fmt: skip
+
+
+def _finding(title: str, seen: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        NAME, Severity.ERROR, title, seen,
+        Cost("large packets are lost: connections stand, or wait 200 ms and more for each"),
+        "raise the MTU on every switch port and VLAN between the hosts (9216 as a rule), or set the smaller one on all "
+        "hosts (ip link set DEVICE mtu 1500)",
+        Proof(instruction="ping -M do -s 8972 PEER on both hosts; then the job again"),
+        stage=Stage.SYSTEM,
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""A port that came up at a lower rate than the same port of other hosts, by listings in a log."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.findings import below_expected, one_rail, slow_host, steps_slower
+from busbw.doctor.shown import Shown
+from busbw.doctor.signature import Stage
+
+NAME = "port-slower"
+_DEVICE = re.compile(r"(?:^|: )\s{0,4}(?:CA '|hca_id:\s|Infiniband device ')(?P<name>[\w.-]{2,30})")
+_RATE = re.compile(r"^(?:[\w.-]{1,80}: )?\s{0,24}[Rr]ate:\s{1,12}(?P<rate>\d{1,4})(?: Gb/sec.{0,30})?\s*$")
+_LINE = re.compile(
+    r"(?P<name>\b(?:mlx5|ibp|rocep?|rdmap)\w{1,12})(?:[:/ ]\d)?\b.{0,60}?\b(?P<rate>\d{2,4}) ?Gb(?:/s|/sec|ps|it/s)\b"
+)
+_RULE = re.compile(r"-{6,}\s*$")
+_HOST = re.compile(
+    r"(?P<host>[A-Za-z][\w.,\[\]-]{1,200})\s*$"
+    r"|\W{0,4}(?:==>|===|---|host:?) ?(?P<titled>[A-Za-z][\w.-]{1,80})[ :=<>-]{0,5}$"
+    r"|\S{0,40}@(?P<prompt>[\w.-]{1,80}):\S{0,80}[#$] |\[\S{1,40}@(?P<boxed>[\w-]{1,80}) [^\]]{1,60}\][#$] "
+)
+_PREFIX = re.compile(
+    r"(?!hca_id|[Rr]ate|[Ss]tate)(?P<host>[A-Za-z][\w.-]{1,80}):\s{1,24}(?=CA '|hca_id|Infiniband|[Rr]ate:|mlx5)"
+)
+_FEWEST = 4
+
+Rates = dict[str, dict[str, tuple[float, Evidence]]]
+"""By host and device, its rate in Gb/s."""
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    hosts: Rates = defaultdict(dict)
+    for shown in facts.shown:
+        _read(shown, hosts)
+    told = list(_beside_other_hosts(hosts))
+    if not told and (told := list(_beside_own(hosts))) and not _is_slow(facts):
+        return
+    yield from told
+
+
+def _read(shown: Shown, hosts: Rates) -> None:
+    host, device, ruled = "", "", False
+    for number, line in enumerate(shown.lines, 1):
+        if ruled or "@" in line or line.startswith(("=", "#", "-", "host", "Host")):
+            if found := _HOST.match(line):
+                host, device = next(filter(None, found.groups())), ""
+            ruled = _RULE.match(line) is not None
+            if ruled:
+                continue
+        prefix = _PREFIX.match(line)
+        who = prefix["host"] if prefix else host
+        if found := _DEVICE.search(line):
+            device = found["name"]
+        elif found := _RATE.match(line):
+            if device:
+                hosts[who][device] = float(found["rate"]), Evidence(f"{device}: {line.strip()}", shown.source, number)
+        elif ("Gb" in line and "NCCL" not in line) and (found := _LINE.search(line)):
+            hosts[who][found["name"]] = float(found["rate"]), Evidence(line.strip()[:160], shown.source, number)
+
+
+def _beside_other_hosts(hosts: Rates) -> Iterator[Finding]:
+    """Ports below the same port of each other host, on a host of which most ports are not."""
+    if len(hosts) < 2:
+        return
+    for host, devices in hosts.items():
+        slow = [
+            (device, rate, usual, seen)
+            for device, (rate, seen) in devices.items()
+            if (usual := max((each[device][0] for each in hosts.values() if device in each), default=rate)) > rate
+        ]
+        if slow and 2 * len(slow) <= len(devices):
+            for device, rate, usual, seen in slow[:3]:
+                yield _finding(f"{device} of {host or 'this host'}", rate, usual, "on other hosts", (seen,))
+
+
+def _beside_own(hosts: Rates) -> Iterator[Finding]:
+    """One port below all others of its host, in the log of something slow."""
+    for host, devices in hosts.items():
+        rates = sorted(rate for rate, _ in devices.values())
+        if len(rates) < _FEWEST or not rates[0] < rates[1] == rates[-1]:
+            continue
+        device, seen = next((name, seen) for name, (rate, seen) in devices.items() if rate == rates[0])
+        where = f" of {host}" if host else ""
+        yield _finding(f"{device}{where}", rates[0], rates[1], "beside it", (seen,))
+
+
+def _finding(which: str, rate: float, usual: float, where: str, seen: Sequence[Evidence]) -> Finding:
+    return Finding(
+        NAME, Severity.WARNING,
+        f"the port {which} runs at {rate:g} Gb/s, where such ports {where} run at {usual:g} Gb/s",
+        tuple(seen),
+        Cost("rings over all ports go at the rate of the slowest", usual / rate if rate else None, "the ports' rates"),
+        "drain the host; seat or replace cable and transceiver, and look at the switch port (mlxlink -d DEVICE -m, "
+        "ibdiagnet): a link may have trained with fewer lanes. Until then leave it out by NCCL_IB_HCA=^NAME",
+        Proof(instruction="ib_write_bw over that port and over another one"),
+        stage=Stage.NETWORK,
+    )  # fmt: skip
+
+
+def _is_slow(facts: Facts) -> bool:
+    slow = chain.from_iterable(each.examine(facts) for each in (below_expected, one_rail, steps_slower, slow_host))
+    return any(each.severity is not Severity.NOTE for each in slow)

@@ -1,0 +1,136 @@
+"""Rows of `nvidia-smi --query-gpu=... --format=csv` and of `nvidia-smi dmon`, spelled out: names, and what differs.
+
+A row alone hardly tells a fault. Beside the rows of other GPUs that do the same work it does: a clock that is held
+down, a link with fewer lanes, a lowered limit of power.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+SPELLED = "nvidia-smi says "
+_COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/% ]{1,12}\])?")
+_ASKED = re.compile(
+    r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
+)
+_COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1200}).{0,120}\bnoheader\b")
+_DMON = re.compile(r"#\s*gpu(?P<names>(?:\s+[a-z]{2,8}){2,24})\s*$")
+_MOST_COLUMNS, _FEWEST, _MOST_ROWS = 64, 3, 4096
+_NUMBER = re.compile(r"-?(\d{1,6}(?:\.\d{1,3})?)(?: (?:MHz|W|%|C))?")
+_LOW, _IDLE_MHz, _BUSY_PERCENT = 0.67, 400.0, 50.0
+"""Of the others' clock; below these MHz a GPU may rest; of the time that a GPU works in a job."""
+_ALIASES = {
+    "clocks.current.sm": "clocks.sm",
+    "clocks.current.graphics": "clocks.sm",
+    "clocks.gr": "clocks.sm",
+    "pclk": "clocks.sm",
+    "sm": "utilization.gpu",
+    "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
+    "enforced.power.limit": "power.limit",
+}
+
+
+@dataclass
+class _Table:
+    names: list[str]
+    is_dmon: bool = False
+    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+
+
+def spelled(lines: Sequence[str]) -> list[str]:
+    """The lines, each row of a table of GPUs with the names of its columns, and with what sets it apart."""
+    said = list(lines)
+    table: _Table | None = None
+    for at, line in enumerate(lines):
+        begun = _head(line)
+        if begun is None and table is not None:
+            row = _row(table, line)
+            if row is not None and len(table.rows) < _MOST_ROWS:
+                table.rows.append((at, row))
+                continue
+            if table.is_dmon and line.startswith("#"):
+                continue  # units, and the head once more on each page
+        if table is not None and (begun is None or not table.is_dmon or begun.names != table.names):
+            _spell(table, said)
+            table = begun
+        elif begun is not None and table is None:
+            table = begun
+    if table is not None:
+        _spell(table, said)
+    return said
+
+
+def _head(line: str) -> _Table | None:
+    """The table that begins behind that line."""
+    if "," in line:
+        cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)]
+        if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
+            return _Table([each.partition(" ")[0] for each in cells])
+        if "noheader" in line and (found := _COMMAND.search(line)):
+            names = found["names"].strip(",").split(",")
+            return _Table(names) if len(names) > 1 else None
+    elif "gpu" in line and (found := _DMON.match(line)):
+        return _Table(["index", *found["names"].split()], is_dmon=True)
+    return None
+
+
+def _row(table: _Table, line: str) -> dict[str, str] | None:
+    """The cells of a row by their names; None where the line is none."""
+    cells = line.split() if table.is_dmon else [each.strip() for each in line.split(",", _MOST_COLUMNS)]
+    if len(cells) != len(table.names) or (table.is_dmon and not cells[0].isdecimal()):
+        return None
+    return dict(zip(table.names, cells, strict=True))
+
+
+def _spell(table: _Table, said: list[str]) -> None:
+    known = [{_ALIASES.get(name, name): cell for name, cell in row.items()} for _, row in table.rows]
+    # Samples over time repeat each GPU: the last look counts.
+    latest = {row.get("index", str(at)): row for at, row in enumerate(known)}
+    for (at, row), mine in zip(table.rows, known, strict=True):
+        who = f"of GPU {row['index']}: " if row.get("index", "").isdecimal() else ""
+        others = [each for each in latest.values() if each is not mine]
+        apart = _apart(mine, others) if latest.get(mine.get("index", "")) is mine or "index" not in mine else ""
+        if table.is_dmon:
+            said[at] = f"{SPELLED}{who}{apart}" if apart else said[at]
+            continue
+        cells = ", ".join(f"{name}: {cell}" for name, cell in row.items())
+        said[at] = f"{SPELLED}{who}{cells}{', ' + apart if apart else ''}"
+
+
+def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
+    """What sets a GPU apart from others that work as it does, in the words of signatures."""
+    told = []
+    for name, words, needs_work in (
+        ("clocks.sm", "GPU clocks are limited to {:.0f} MHz, others run at {:.0f} MHz", True),
+        ("power.limit", "GPU power is limited to {:.0f} W, others to {:.0f} W", False),
+        ("pcie.link.width.current", "PCIe link width degraded: x{:.0f}, others x{:.0f}", False),
+        ("pcie.link.gen.current", "PCIe link generation degraded: {:.0f}, others {:.0f}", True),
+    ):
+        figures = [figure for each in others if (figure := _figure(each, name)) is not None]
+        own = _figure(mine, name)
+        if own is None or len(figures) + 1 < _FEWEST or (needs_work and not _works(mine)):
+            continue
+        # Most of the others agree: GPUs that each do something else tell nothing of this one.
+        usual = median(figures)
+        alike = sum(figure >= 0.9 * usual for figure in figures)
+        if 0 < own <= _LOW * usual and 4 * alike >= 3 * len(figures):
+            told.append(words.format(own, usual))
+    return ", ".join(told)
+
+
+def _works(row: Mapping[str, str]) -> bool:
+    """Whether the GPU is at work, as far as its row tells."""
+    load, state = _figure(row, "utilization.gpu"), row.get("pstate", "")
+    if load is not None:
+        return load > _BUSY_PERCENT
+    if state:
+        return state == "P0"
+    return (_figure(row, "clocks.sm") or 0.0) >= _IDLE_MHz
+
+
+def _figure(row: Mapping[str, str], name: str) -> float | None:
+    found = _NUMBER.fullmatch(row.get(name, ""))
+    return float(found[1]) if found else None
