@@ -19,6 +19,10 @@ failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another
 loads it, on the kind of GPU that runs it
 NCCL is not supported on CPU ; a worker without a GPU takes part in collectives over NCCL ; give every worker a GPU \
 that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
+OpType=ALLREDUCE, TensorShape=\[\d{6,}\].{0,600}OpType=ALLREDUCE, TensorShape=\[\d{6,}\] ; ranks reduce \
+gradients of different size: on some of them parameters had no part in the loss ; let every parameter take part on all \
+ranks in each step: a dummy input for samples without images, batches of one kind, or freeze that part of the model \
+(requires_grad=False); find_unused_parameters=True with DDP
 Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different \
 shape ; \
 pad or cut to one shape on all ranks before the call (the last batch: drop_last=True), or take a call for different \
