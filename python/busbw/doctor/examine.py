@@ -9,6 +9,7 @@ from busbw.base.secrets import hidden
 from busbw.doctor.acts import with_act
 from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
+from busbw.doctor.busy import with_work
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -37,7 +38,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = _failed_in_init(_without_doubles(found))
-    found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
+    found = with_work(with_advice(list(map(_told, _with_warnings(found))), facts.scans), facts.scans)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

@@ -7,9 +7,9 @@ JOB_ROWS = {
 current_node_resource|[Cc]urrent node has no GPU ; the node on which the server starts has no GPU left in Ray: another
  server or job holds them, or Ray was started there without GPUs ;
  ray status (GPUs used and reserved) and nvidia-smi show who holds them: end the other server or a placement group that
- was left behind, lower the tensor and pipeline parallel sizes, or join nodes (ray start --num-gpus=N)
-invalid device ordinal ; a rank chooses a GPU by a number that it does not see: there are fewer visible GPUs than ranks
- on its node, or its local rank does not fit CUDA_VISIBLE_DEVICES ;
+ was left behind. Or lower the tensor and pipeline parallel sizes, or join nodes (ray start --num-gpus=N)
+invalid device ordinal ; a rank chooses a GPU that it does not see: fewer GPUs are visible than ranks run on
+ its node, or CUDA_VISIBLE_DEVICES does not fit its local rank ;
  start no more ranks per node than GPUs are visible (--nproc_per_node, nvidia-smi -L there). Choose the GPU by the
  local rank, not the global one; where the launcher shows each rank one GPU (CUDA_VISIBLE_DEVICES), take number 0
 """,
@@ -51,7 +51,7 @@ find the GPU handle|GPU handle \d+ in the multicast ; the fabric manager does no
     "illegal-access": r"""
 Invalid __\w{4,9}__ \w+ of size|^=+ +at \S ; {title} ;
  check the index against the size of its array in the kernel that is named (if (i < n)), and the grid against the
- number of elements; then run it once more under compute-sanitizer
+ number of elements. Then run it once more under compute-sanitizer
 n_classes|ClassNLL|nll_loss|NLLCriterion ; a label is outside of the classes: the loss got one below 0, or not below
  their number (device-side assert) ;
  compare labels.min() and labels.max() with the number of outputs: labels are 0 to classes - 1, or ignore_index. Run on
@@ -90,7 +90,7 @@ Tried to allocate ; {title} ;
     "rendezvous-timeout": r"""
 clients joined ; {title} ;
  start as many processes as the world size says: srun --ntasks-per-node equal to the GPUs of a node (Lightning: devices
- times num_nodes), or one torchrun or accelerate launch per node, each with its own --node-rank (machine_rank) and all
+ times num_nodes). Or one torchrun or accelerate launch per node, each with its own --node-rank (machine_rank), all
  with the first node's address (main_process_ip). Where all run, open that port between the nodes; else correct
  WORLD_SIZE
 PjRT_Client_Connect|RegisterTask|distributed JAX controller ; not all processes of a JAX job connected to process 0

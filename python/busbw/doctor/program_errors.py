@@ -21,7 +21,7 @@ NCCL is not supported on CPU ; a worker without a GPU takes part in collectives 
 that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
 OpType=ALLREDUCE, TensorShape=\[\d{6,}\].{0,600}OpType=ALLREDUCE, TensorShape=\[\d{6,}\] ; ranks reduce \
 gradients of different size: on some of them parameters had no part in the loss ; let every parameter take part on all \
-ranks in each step: a dummy input for samples without images, batches of one kind, or freeze that part of the model \
+ranks in each step: a dummy input for samples without images, batches of one kind. Or freeze that part of the model \
 (requires_grad=False); find_unused_parameters=True with DDP
 Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different \
 shape ; \

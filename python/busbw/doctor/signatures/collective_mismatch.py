@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from busbw.doctor.signature import Signature, Stage
 
-_CALL = r"CollectiveFingerPrint\((?:SequenceNumber=(?P<{0}seq>\d{{1,12}}), )?OpType=(?P<{0}op>\w{{1,40}})(?:, TensorShape=\[(?P<{0}shape>[\d, ]{{0,80}})\])?"
+_CALL = (
+    r"CollectiveFingerPrint\((?:SequenceNumber=(?P<{0}seq>\d{{1,12}}),? ?)?OpType=(?P<{0}op>\w{{1,40}})"
+    r"(?:, TensorShape=\[(?P<{0}shape>[\d, ]{{0,80}})\])?"
+)
 _TITLE = "ranks call different collectives, or in another order"
 
 
@@ -32,7 +35,8 @@ SIGNATURE = Signature(
     title=_TITLE,
     patterns=(
         rf"Detected mismatch between collectives on ranks\. Rank (?P<one>\d{{1,7}}) is running collective: "
-        rf"{_CALL.format('one_')}.{{0,600}}?but Rank (?P<other>\d{{1,7}}) is running collective: {_CALL.format('other_')}",
+        rf"{_CALL.format('one_')}.{{0,600}}?but Rank (?P<other>\d{{1,7}}) is running collective: "
+        rf"{_CALL.format('other_')}",
         # What torchfrtrace prints of a flight recorder's dumps.
         r"^missing ranks: \{(?P<missing>\d[\d, ]{0,200})\}",
         r"^collective: (?P<call>\w{1,20}:\w{1,60})$",

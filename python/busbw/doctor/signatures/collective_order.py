@@ -48,8 +48,8 @@ def _ahead(calls: Mapping[tuple[str, str], list[int]]) -> str:
         return ""
     ranks = sorted(set(next(iter(small.values()))))
     return (
-        f"; rank {', '.join(map(str, ranks[:6]))} is past the gradients of the others: fewer batches there, or a metric "
-        "that others do not reduce"
+        f"; rank {', '.join(map(str, ranks[:6]))} is past the gradients of the others: fewer batches there, or a "
+        "metric that others do not reduce"
     )
 
 

@@ -25,7 +25,8 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="two ranks use the same GPU",
     patterns=(
-        r"Duplicate GPU detected ?: rank (?P<one>\d{1,7}) and rank (?P<other>\d{1,7}) both on CUDA device (?P<gpu>\w{1,20})",
+        r"Duplicate GPU detected ?: rank (?P<one>\d{1,7}) and rank (?P<other>\d{1,7}) both on CUDA "
+        r"device (?P<gpu>\w{1,20})",
         r"Duplicate GPU detected",
         r"Multiple Ranks are using the same GPU",
         r"multiple ranks using the same NVML device",
@@ -35,7 +36,8 @@ SIGNATURE = Signature(
     confirm=("print LOCAL_RANK, CUDA_VISIBLE_DEVICES and torch.cuda.current_device() of every rank before init"),
     cure=(
         "call torch.cuda.set_device(LOCAL_RANK) before the first collective, start no more ranks "
-        "per node than GPUs are visible (nvidia-smi -L in the container: --gpus all). Several containers of one host need distinct GPUs; equal host ids of "
+        "per node than GPUs are visible (nvidia-smi -L in the container: --gpus all). "
+        "Several containers of one host need distinct GPUs; equal host ids of "
         "VMs need NCCL_HOSTID. Instances (MIG) of one GPU count as that GPU: a whole GPU per rank"
     ),
     source="NCCL src/init.cc",

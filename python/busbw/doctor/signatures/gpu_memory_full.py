@@ -35,8 +35,8 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="a GPU's memory is full",
     patterns=(
-        rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE})\. GPU (?P<gpu>\d{{1,3}}) has a "
-        rf"total capacity of (?P<total>{_SIZE}) of which (?P<free>{_SIZE}) is free",
+        rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE})\. GPU (?P<gpu>\d{{1,3}}) has "
+        rf"a total capacity of (?P<total>{_SIZE}) of which (?P<free>{_SIZE}) is free",
         rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE}) \(GPU (?P<gpu>\d{{1,3}}); "
         rf"(?P<total>{_SIZE}) total capacity; .{{0,80}}?(?P<free>{_SIZE}) free",
         r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",

@@ -21,7 +21,10 @@ SIGNATURE = Signature(
     patterns=(
         # What compute-sanitizer prints, and what a kernel's own check does.
         r"^={4,} Invalid __\w{4,9}__ (?P<what>read|write|atomic)\w* of size \d",
-        r"^={4,} {2,40}at (?:0x[0-9a-f]{1,16} in )?(?P<kernel>[A-Za-z_][\w:<>, ]{0,80})\(.{0,200} in (?P<file>[^\s/]{1,80}:\d{1,6})",
+        r"^={4,} {2,40}at (?:0x[0-9a-f]{1,16} in )?(?P<kernel>[A-Za-z_][\w:<>, ]{0,80})\(.{0,200} in"
+        r" (?P<file>[^\s/]{1,80}:\d{1,6})",
+        r"^={4,} {2,40}at 0x[0-9a-f]{1,16} in (?:/?[\w.+-]{1,60}/){0,12}(?P<file>[^\s/:]{1,80}:\d{1,6})"
+        r":(?P<kernel>[A-Za-z_][\w:<>]{0,80})\(",
         r"\bblock: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion .{2,200} failed",
         r"Memory access fault by GPU",
         r"HSA_STATUS_ERROR_MEMORY_APERTURE",

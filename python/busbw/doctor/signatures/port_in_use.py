@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title="the port ({port}) is taken: another job, or a left-over process of this one",
     patterns=(
         r"(?:\d|\]|localhost|\*)(?::|', )(?P<port>\d{4,5})\b.{0,60}address already in use",
-        r"\bport:? (?P<port>\d{3,5})\b.{0,80}(?:EADDRINUSE|[Aa]ddress already in use|already in use)",
+        r"\bport:? (?P<port>\d{3,5})\b.{0,80}(?:EADDRINUSE|address already in use)",
         r"Address already in use",
         r"EADDRINUSE",
         r"another process is utilizing it",

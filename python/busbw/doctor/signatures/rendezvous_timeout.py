@@ -15,8 +15,8 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     joined, size = counts[0]
     if counts.count(counts[0]) > 1 and 2 * int(joined) <= int(size):
         return (
-            f"{counts.count(counts[0])} nodes each wait at a store of their own, to which {joined} of {size} came: each "
-            "was started as the first node (node rank, machine_rank 0), or with its own address"
+            f"{counts.count(counts[0])} nodes each wait at a store of their own, to which {joined} of {size} came: "
+            "each was started as the first node (node rank, machine_rank 0), or with its own address"
         )
     return (
         f"only {joined} of {size} processes joined the job in its time: the others were not started, or cannot reach "
