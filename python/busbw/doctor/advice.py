@@ -89,8 +89,8 @@ _PARTS = (
             (
                 r":[\w.]{0,60}launch_?kernel\w*$|:cuLaunchKernel",
                 "where a kernel is launched",
-                "print block and grid there: at most 1024 threads per block (fewer where a kernel takes many registers or "
-                "much shared memory), and more blocks in their place; sizes of 1 or more",
+                "print block and grid there: at most 1024 threads per block (fewer where a kernel takes many registers "
+                "or much shared memory), and more blocks in their place; sizes of 1 or more",
             ),
             (
                 r"cuda_graph|cudagraph|graph_runner",
@@ -190,6 +190,8 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     if finding.name == "gpu-exception" and (number := _XID.search(said)) and int(number[1]) in XIDS:
         meaning, action = XIDS[int(number[1])]
         return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
+    if family is not None and family.meaning in title:
+        return finding
     if family is not None:
         title, fix = (
             f"{title}: {family.meaning}",

@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 WORDS = (
     *("tokeniz", "preprocess", "pre-process", "map", "filter", "packing", "split", "dropping long", "index", "dataset"),
     *("download", "fetching", "retry", "back-off", "backoff", "checkpoint", "weight", "loading", "saving", "writing"),
-    *("consolidat", "upload", "eval", "validat", "predict", "_object", "unpickl", "compil", "autotun", "captur"),
+    *(
+        "consolidat",
+        "upload",
+        "eval",
+        "validat",
+        "predict",
+        "_object",
+        "unpickl",
+        "val ",
+        "val_",
+        "compil",
+        "autotun",
+        "captur",
+    ),
     *("warm", "data ", "data_", "files", "examples", "samples", "shards"),
 )
 """One of these is in each line that tells of such work."""
@@ -93,11 +106,11 @@ KINDS: Mapping[str, _Kind] = {
         ),
         (
             "eval",
-            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|eval|val|predict(?:ing|ion)|testing)\b",
+            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)",
             "evaluates",
             "evaluate on all ranks with the same number of batches (a distributed sampler, drop_last), or let the "
-            "others wait for it in a barrier. Give all ranks the same number of training batches, too (DDP join()): who "
-            "has fewer comes to the evaluation first. Horovod: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+            "others wait for it in a barrier. Give all ranks the same number of training batches, too (DDP join()): "
+            "who has fewer comes to the evaluation first. Horovod: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
         ),
         (
             "input",
@@ -234,7 +247,7 @@ def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
 
 
 def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool, bool, bool, int], str, str, Work]]:
-    """Works that others may have waited for; before each what makes it likely: its rank lags, it counts, names itself."""
+    """Works that others may have waited for, each behind what makes it likely: its rank lags, it counts, has a rank."""
     waiting = {who for scan in scans for who in _who_waits(finding.name, scan)}
     lagging = re.search(r"\brank (\d[\d, ]{0,80}) (?:lags|never came)", finding.title)
     behind = set(re.findall(r"\d+", lagging[1])) if lagging else set()

@@ -25,6 +25,7 @@ from busbw.doctor.particulars import with_particular
 from busbw.doctor.places import with_place
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
+from busbw.doctor.together import with_others
 from busbw.doctor.topics import guessed
 from busbw.doctor.writers import with_writer
 
@@ -38,7 +39,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = _failed_in_init(_without_doubles(found))
-    found = with_work(with_advice(list(map(_told, _with_warnings(found))), facts.scans), facts.scans)
+    found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
+    found = with_work(found, facts.scans)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

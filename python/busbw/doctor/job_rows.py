@@ -26,6 +26,11 @@ Unrecognized (?:element|prefix) token \W?(?P<what>[^\s"']{1,40}) ; NCCL_ALGO or 
  CollnetChain, NVLS, NVLSTree for NCCL_ALGO; LL, LL128, Simple for NCCL_PROTO
 """,
     "rank-count": r"""
+(?:^|[:\])] )(?P<what>[\w][^:\n]{2,70}?) (?:must|should|has to|needs to) be (?:evenly )?divisible by
+ (?P<by>[^.\n]{2,60}) ;
+ {what} is not divisible by {by} ;
+ choose sizes that divide: tensor parallel size into heads and nodes, pipeline size into layers, experts into their
+ group. The batch must be a multiple of ranks times the micro batch; or start another number of GPUs
 Invalid rank requested ?: ?(?P<rank>-?\d+)/(?P<size>\d+) ; rank {rank} was asked for among {size} ranks, which are
  counted from 0 ;
  pass ranks from 0 to the number of ranks less one to ncclCommInitRank (RANK, rank=), and the same number of ranks in

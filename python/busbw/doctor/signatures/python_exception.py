@@ -44,6 +44,7 @@ SIGNATURE = Signature(
         rf"(?P<error>(?:\w{{1,40}}\.){{1,5}}(?:errors?|exceptions?|exc)\.\w{{2,60}}(?<!Warning)): (?P<said>.{{3,}})",
         rf"^{_HEAD}(?<![\w.])(?P<error>MaxRetryError|HTTPError|ProcessRaisedException|ProcessExitedException|_?pickle\.\w*Error)",
         r"(?P<error>RuntimeError: DataLoader timed out)",
+        r"(?P<error>RuntimeError): (?P<said>Version mismatch: The cluster was started with.{0,60})",
         r"(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
