@@ -90,7 +90,7 @@ _PARTS = (
                 r":[\w.]{0,60}launch_?kernel\w*$|:cuLaunchKernel",
                 "where a kernel is launched",
                 "print block and grid there: at most 1024 threads per block (fewer where a kernel takes many registers "
-                "or much shared memory), and more blocks in their place; sizes of 1 or more",
+                "or much shared memory). Take more blocks in their place; no size may be 0",
             ),
             (
                 r"cuda_graph|cudagraph|graph_runner",
