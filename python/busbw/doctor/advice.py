@@ -15,6 +15,7 @@ from busbw.doctor.beside import Beside, Frame
 from busbw.doctor.codes import code_in
 from busbw.doctor.families import Family
 from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.hit import speaker
 from busbw.doctor.machine_errors import MACHINE, OF_MACHINES, WHOLE
 from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
@@ -65,7 +66,7 @@ _OBJECTS = (
 _PARTS = (
     _OBJECTS,
     *(
-        (re.compile(words), where, cure)
+        (re.compile(words, re.IGNORECASE), where, cure)
         for words, where, cure in (
             (
                 r"_symmetric_memory|symm_mem",
@@ -84,6 +85,12 @@ _PARTS = (
                 "in NVSHMEM's part (DeepEP, pplx)",
                 "one release of NVSHMEM and driver on all nodes, IBGDA allowed by the driver "
                 "(PeerMappingOverride=1, EnableStreamMemOPs=1)",
+            ),
+            (
+                r":[\w.]{0,60}launch_?kernel\w*$|:cuLaunchKernel",
+                "where a kernel is launched",
+                "print block and grid there: at most 1024 threads per block (fewer where a kernel takes many registers "
+                "or much shared memory). Take more blocks in their place; no size may be 0",
             ),
             (
                 r"cuda_graph|cudagraph|graph_runner",
@@ -183,6 +190,8 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     if finding.name == "gpu-exception" and (number := _XID.search(said)) and int(number[1]) in XIDS:
         meaning, action = XIDS[int(number[1])]
         return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
+    if family is not None and family.meaning in title:
+        return finding
     if family is not None:
         title, fix = (
             f"{title}: {family.meaning}",
@@ -270,7 +279,22 @@ def _thrown_at(finding: Finding, frames: Sequence[Frame], seen: Evidence) -> Fin
     said = [f"thrown at {_place(frames[-1])}"]
     if own is not None and own != frames[-1]:
         said.append(f"called from {_place(own)}")
-    return replace(finding, evidence=(*finding.evidence, Evidence(", ".join(said), seen.where, seen.line)))
+    evidence = (*finding.evidence, Evidence(", ".join(said), seen.where, seen.line))
+    return replace(finding, title=_with_frame(finding.title, own or frames[-1], seen.fact), evidence=evidence)
+
+
+_OF_ONE, _OF_OTHERS = "a rank's own program", "; other ranks' errors follow"
+
+
+def _with_frame(title: str, frame: Frame, said: str) -> str:
+    """The title of a program's exception with the rank that says it, and the function and file it was thrown in."""
+    if not title.startswith(_OF_ONE):
+        return title
+    who = speaker(said)
+    title = title.replace(_OF_ONE, f"{who}'s own program", 1) if who.startswith("rank ") else title
+    place = f"{PurePosixPath(frame.file).name}:{frame.line}"
+    where = f" at {place}" if frame.name.startswith("<") else f" in {frame.name} ({place})"
+    return title.replace(_OF_OTHERS, shortened(clean(where), 120) + _OF_OTHERS, 1)
 
 
 def _place(frame: Frame) -> str:

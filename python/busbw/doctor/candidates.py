@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from busbw.doctor import benign, course, life, locales, trouble
+from busbw.doctor import benign, busy, course, life, locales, trouble
 from busbw.doctor.hit import Hit
 from busbw.doctor.signature import Signature, holds
 from busbw.doctor.triggers import Needs, TriggerIndex, triggers_of
@@ -27,6 +27,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     "closed": triggers_of(life.CLOSED.pattern),
     "again": course.AGAIN_WORDS,
     "back": course.BACK_WORDS,
+    "work": busy.WORDS,
     "end": course.WORDS,
     "dealt": life.DEALT_WORDS,
     "start": triggers_of(life.START.pattern),

@@ -7,7 +7,9 @@ counts where the sentence is about the job, or is no more than the word behind s
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from busbw.doctor.busy import Busy
 
 MAX_LOOK = 400
 _STAMP = re.compile(
@@ -129,7 +131,7 @@ class Course:
     `ended`: the program's own words of its end, or of those who watch it; `done`: the same, or weaker words, of which
     `first` is the first one after the last sign of life and `whole` the last that no rank says of itself; `succeeded`:
     those of a launcher or scheduler; `checked`: all tests passed; `again`: the job or a part of it began again; `back`:
-    a link, port or host came back.
+    a link, port or host came back. `busy`: what ranks do for themselves.
     """
 
     ended: int = 0
@@ -140,6 +142,7 @@ class Course:
     checked: int = 0
     again: int = 0
     back: int = 0
+    busy: Busy = field(default_factory=Busy)
 
     def had_ended(self, alive: int, line: int) -> bool:
         """Whether before that line the work was done, and nothing of it came after; `alive`: the last sign of life."""

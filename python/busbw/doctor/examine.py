@@ -9,6 +9,7 @@ from busbw.base.secrets import hidden
 from busbw.doctor.acts import with_act
 from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
+from busbw.doctor.busy import with_work
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -28,6 +29,7 @@ from busbw.doctor.particulars import with_particular
 from busbw.doctor.places import with_place
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
+from busbw.doctor.together import with_others
 from busbw.doctor.topics import guessed
 from busbw.doctor.writers import with_writer
 
@@ -42,7 +44,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found.append(guess)
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
-    found = with_advice(list(map(_told, _with_warnings(found))), facts.scans)
+    found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
+    found = with_work(found, facts.scans)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.job_rows import JOB_ROWS
 from busbw.doctor.launch_rows import LAUNCH_ROWS
 from busbw.doctor.machine_rows import MACHINE_ROWS
 from busbw.doctor.particular_rows import ROWS
@@ -16,7 +17,10 @@ from busbw.doctor.particular_rows import ROWS
 
 @dataclass(frozen=True, slots=True)
 class Particular:
-    """Words of the evidence, and what they make of the title and of the cure; {names} stand for groups of the words."""
+    """Words of the evidence, and what they make of title and cure; {names} stand for groups of the words.
+
+    {title} in the title stands for the title as it was: the words tell the cure alone.
+    """
 
     words: re.Pattern[str]
     title: str
@@ -31,9 +35,9 @@ def _rows(text: str) -> Iterator[Particular]:
 
 
 def _all() -> dict[str, tuple[Particular, ...]]:
-    """By signature, the rows of all tables: those of machines first, which are the narrower ones."""
+    """By signature, the rows of all tables: those of jobs and machines first, which are the narrower ones."""
     found: dict[str, tuple[Particular, ...]] = {}
-    for table in (MACHINE_ROWS, LAUNCH_ROWS, ROWS):
+    for table in (JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
         for name, text in table.items():
             found[name] = (*found.get(name, ()), *_rows(text))
     return found
@@ -50,6 +54,7 @@ def with_particular(finding: Finding) -> Finding:
         for seen in finding.evidence:
             if found := each.words.search(seen.fact):
                 groups = {name: clean(shortened(text, 80)) for name, text in found.groupdict().items() if text}
-                title = each.title.format_map({**dict.fromkeys(each.words.groupindex, ""), **groups})
+                empty = dict.fromkeys(each.words.groupindex, "")
+                title = each.title.format_map({"title": finding.title, **empty, **groups})
                 return replace(finding, title=title, fix=each.cure)
     return finding

@@ -9,8 +9,8 @@ _ROWS = r"""
 or type \
 to one collective ; give all workers the same batch and shapes (drop_remainder=True), the same model and program, and \
 the same order of collectives; then restart all of them
-(?:mpi|MPI|world)[ _]?size.{0,60}(?:does not match|doesn't match|!=|is expected to be|mismatch)|engine world size ; \
-the \
+(?:mpi|MPI|(?<!\* )world)[ _]?size.{0,60}(?:does not match|doesn't match|!=|is expected to be|mismatch)|engine world \
+size ; the \
 number of processes is not what the model was built for ; mpirun -n as many as tensor times pipeline parallel size \
 (tp_size * pp_size), one GPU each; or build it for that number
 [Ee]ngine\b.{0,40}(?:built|generated|compiled|serialized|different) (?:for|with|on|version|GPU|device)|Deserialization \
@@ -19,6 +19,10 @@ failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another
 loads it, on the kind of GPU that runs it
 NCCL is not supported on CPU ; a worker without a GPU takes part in collectives over NCCL ; give every worker a GPU \
 that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
+OpType=ALLREDUCE, TensorShape=\[\d{6,}\].{0,600}OpType=ALLREDUCE, TensorShape=\[\d{6,}\] ; ranks reduce \
+gradients of different size: on some of them parameters had no part in the loss ; let every parameter take part on all \
+ranks in each step: a dummy input for samples without images, batches of one kind. Or freeze that part of the model \
+(requires_grad=False); find_unused_parameters=True with DDP
 Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different \
 shape ; \
 pad or cut to one shape on all ranks before the call (the last batch: drop_last=True), or take a call for different \
@@ -120,6 +124,11 @@ for ; versions of packages do not fit each other ; pip list on that rank; instal
 written for, the same on all nodes; remove a second copy that shadows it (PYTHONPATH, ~/.local)
 ~No module named ; a Python package is missing in that rank's environment ; pip install it in the environment or \
 image that all nodes start; compare `which python` between nodes
+undefined symbol: \w{0,6}(?:3c10|2at|5torch|c10|torch) ; an extension was built for another PyTorch ; reinstall or \
+rebuild it for the PyTorch that is there (pip install --force-reinstall --no-build-isolation), the same on all nodes
+Numpy is not available|compiled using NumPy 1|multiarray failed to import|_ARRAY_API not found|removed in the \
+NumPy 2 ; NumPy 2 meets packages that were built for NumPy 1 ; pip install "numpy<2" in the image of all nodes, or \
+update the packages that were built for 1.x
 FlashAttention|flash_attn|[Ff]lash[- ]attention|No available kernel ; this attention kernel does not run here: GPU, \
 type of numbers or package ; bf16 or fp16 on Ampere or newer, flash-attn built for this PyTorch; else \
 attn_implementation="sdpa" or another backend
@@ -137,8 +146,6 @@ gpu_memory_utilization, lower max_model_len (--max-model-len) or max_num_seqs, o
 [Ff]ailed to connect to GCS ; the head node of Ray was not reached ; ray status on the head: `ray start --head` must \
 run there. Give workers its address on the network that nodes share, open port 6379 and Ray's other ports, the same \
 Ray on all nodes
-undefined symbol: \w{0,6}(?:3c10|2at|5torch|c10|torch) ; an extension was built for another PyTorch ; reinstall or \
-rebuild it for the PyTorch that is there (pip install --force-reinstall --no-build-isolation), the same on all nodes
 [Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; install the \
 same versions on all nodes: one image or environment for head and workers
 mem-fraction-static|mem_fraction_static ; the share of GPU memory for weights and KV cache is too small ; raise \

@@ -62,7 +62,9 @@ def recognise(
     for name, found in merged.items():
         if SIGNATURES[name].echo and follows.get(name):
             continue
-        told = _finding(SIGNATURES[name], found, follows.get(name), one_node=one_node, survived=name in survived)
+        # Where a call failed by a setting, that matters on one node, too.
+        alone = one_node and not (name in grave and SIGNATURES[name].stage is Stage.SETTING)
+        told = _finding(SIGNATURES[name], found, follows.get(name), one_node=alone, survived=name in survived)
         if name in grave and told.severity is Severity.WARNING:
             told = replace(told, severity=Severity.ERROR, cost=Cost("the job fails"))
         findings.append(replace(told, severity=Severity.NOTE) if name in light else told)

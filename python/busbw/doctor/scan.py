@@ -45,7 +45,7 @@ _SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
 
 
-_OF_COURSE = frozenset({"end", "again", "back"})
+_OF_COURSE = frozenset({"end", "again", "back", "work"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +252,7 @@ class Scanning:
             self.alive, self.kinds["steps"] = number, self.kinds["steps"] + 1
         if "again" in words and self.course.look_for_start(line, number):
             self.closed, told = None, True
+        told = ("work" in words and self.course.busy.look(line, number)) or told
         return ("back" in words and self.course.look_for_return(line, number)) or told
 
     def _is_source(self, line: str, number: int) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from busbw.base.options import actions_of, options_of, words_of
 from busbw.cli.verbs import VERBS
 from busbw.doctor import advice, codes
+from busbw.doctor.busy import KINDS
 from busbw.doctor.machine_errors import MACHINE
 from busbw.doctor.nccl_parts import PARTS
 from busbw.doctor.particulars import PARTICULARS
@@ -151,6 +152,7 @@ def test_no_meaning_or_cure_of_a_code_is_too_long() -> None:
     texts = [text for each in (*codes._CUDA_CODES, *codes._OTHERS) for text in (each.meaning, each.cure)]
     texts += [text for each in PARTS for text in (each.what, each.cure)]
     texts += [text for rows in PARTICULARS.values() for each in rows for text in (each.title, each.cure)]
+    texts += [text for each in KINDS.values() for text in (each.does, each.cure)]
     assert len(texts) > 200
     assert not [each for text in texts for each in too_long(text)]
 

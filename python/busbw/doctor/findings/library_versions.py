@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
+from busbw.doctor.signatures import nccl_versions
 from busbw.importers.values import version_of_code
 from busbw.machine.nccl.log_model import NcclLog, Said
 
@@ -45,6 +48,7 @@ def _in_logs(facts: Facts) -> Iterator[Finding]:
                 "install one version on all hosts; look at LD_LIBRARY_PATH and the Python environment of each", _PROOF,
                 stage=Stage.SETTING,
             )  # fmt: skip
+    yield from _in_words(facts)
     for log in facts.logs:
         header, library = log.header_version, log.library_version
         if header and library and header // 100 != library // 100:
@@ -54,6 +58,28 @@ def _in_logs(facts: Facts) -> Iterator[Finding]:
                 (Evidence(f"nccl-headers={header} nccl-library={library}", log.source, 1),),
                 Cost("features that came between are not used"), "build it against the library that is used", _PROOF,
             )  # fmt: skip
+
+
+_TRUNCATED = ("message-truncated", "version-mismatch")
+"""What ranks say alone whose versions do not understand each other."""
+
+
+def _in_words(facts: Facts) -> Iterator[Finding]:
+    """Versions that programs name, where ranks did not understand each other and NCCL's own lines name one alone."""
+    if any(len(said) > 1 for said in _jobs(facts.logs)):
+        return
+    for scan in facts.scans:
+        hit = scan.hits.get(nccl_versions.SIGNATURE.name)
+        versions = nccl_versions.named([dict(each) for each in hit.groups]) if hit is not None else []
+        if hit is None or len(versions) < 2 or not any(name in scan.hits for name in _TRUNCATED):
+            continue
+        yield Finding(
+            NAME, Severity.ERROR, f"ranks of one job load NCCL {' and '.join(versions)}",
+            tuple(Evidence(clean(shortened(text, 200)), scan.source, line) for line, text in hit.lines),
+            Cost("ranks refuse each other: the messages of their init differ in size"),
+            "install one version on all hosts (one image, the same vLLM and PyTorch); look at LD_LIBRARY_PATH and "
+            "VLLM_NCCL_SO_PATH of each", _PROOF, stage=Stage.SETTING,
+        )  # fmt: skip
 
 
 def _jobs(logs: Sequence[NcclLog]) -> list[dict[str, tuple[str, Said]]]:

@@ -147,7 +147,7 @@ def _loopback(facts: Facts) -> Iterator[Finding]:
         (log, log.bootstrap) for log in facts.logs if log.bootstrap and log.bootstrap.text.startswith(("lo:", "[0]lo:"))
     ]
     hosts = {place.host for log in facts.logs for each in log.communicators for place in each.ranks if place.host}
-    if not used or (len(hosts) < 2 and not facts.several_nodes):
+    if not used or (len(hosts) < 2 and not facts.several_nodes) or _met(facts):
         return
     over = [each for log, _ in used for each in log.communicators if (each.nnodes or 1) > 1]
     if over and all(_is_one_host(each) for each in over):
@@ -162,6 +162,18 @@ def _loopback(facts: Facts) -> Iterator[Finding]:
         Proof(instruction="ip -br addr on every node; then run with NCCL_SOCKET_IFNAME set"),
         stage=Stage.SETTING,
     )  # fmt: skip
+
+
+def _met(facts: Facts) -> bool:
+    """Whether ranks of several hosts ended an init: names of hosts may differ where one machine runs all of them."""
+    return any(
+        each.ranks
+        and len(each.ranks) == each.nranks
+        and all(place.complete for place in each.ranks)
+        and (len(each.hosts) > 1 or (each.nnodes or 1) > 1)
+        for log in facts.logs
+        for each in log.communicators
+    )
 
 
 def _down(facts: Facts) -> Iterator[Finding]:

@@ -1,12 +1,45 @@
 """Ranks call different collectives."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+_CALL = (
+    r"CollectiveFingerPrint\((?:SequenceNumber=(?P<{0}seq>\d{{1,12}}),? ?)?OpType=(?P<{0}op>\w{{1,40}})"
+    r"(?:, TensorShape=\[(?P<{0}shape>[\d, ]{{0,80}})\])?"
+)
+_TITLE = "ranks call different collectives, or in another order"
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """Which ranks call what, or never came, where PyTorch tells it."""
+    both = next((each for each in groups if "one_op" in each and "other_op" in each), None)
+    if both is not None:
+        number = both.get("one_seq") or both.get("other_seq")
+        said = [
+            f"rank {both[side]} calls {both[f'{side}_op']}" + (f" of shape [{shape}]" if shape else "")
+            for side in ("one", "other")
+            for shape in (both.get(f"{side}_shape", ""),)
+        ]
+        return f"ranks call different collectives{f' as number {number}' if number else ''}: {', '.join(said)}"
+    missing = next((each["missing"] for each in groups if "missing" in each), "")
+    if missing:
+        which = next((f" {each['call']}" for each in groups if "call" in each), "")
+        return f"rank {missing} never came to a collective{which} in which all others wait"
+    return _TITLE
+
 
 SIGNATURE = Signature(
     name="collective-mismatch",
     stage=Stage.PROGRAM,
-    title="ranks call different collectives, or in another order",
+    title=_TITLE,
     patterns=(
+        rf"Detected mismatch between collectives on ranks\. Rank (?P<one>\d{{1,7}}) is running collective: "
+        rf"{_CALL.format('one_')}.{{0,600}}?but Rank (?P<other>\d{{1,7}}) is running collective: "
+        rf"{_CALL.format('other_')}",
+        # What torchfrtrace prints of a flight recorder's dumps.
+        r"^missing ranks: \{(?P<missing>\d[\d, ]{0,200})\}",
+        r"^collective: (?P<call>\w{1,20}:\w{1,60})$",
         r"DDP expects same model across all ranks",
         r"op\.preamble\.length <= op\.nbytes",
         r"Expected to have finished reduction in the prior iteration",
@@ -37,4 +70,5 @@ SIGNATURE = Signature(
         "(drop_last, join), the same order of groups. The ranks named are those to look at"
     ),
     source="torch/csrc/distributed/c10d/ProcessGroupWrapper.cpp, TraceUtils.h",
+    tell=tell,
 )

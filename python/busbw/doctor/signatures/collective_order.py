@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from busbw.doctor.signature import Signature, Stage
 
-_SIZED_ALIKE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE"})
+_SIZED_ALIKE = frozenset({"ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"})
 """Of these all ranks give as many elements; of others they may differ."""
 Place = tuple[str, str]
 Groups = Sequence[Mapping[str, str]]
@@ -34,7 +34,23 @@ def tell(groups: Groups) -> str:
         f"rank {', '.join(map(str, sorted(set(ranks))[:6]))} calls {op}{f' of {size} elements' if size else ''}"
         for (op, size), ranks in list(calls.items())[:3]
     ]
-    return f"ranks call different collectives as number {number}: {'; '.join(said)}"
+    return f"ranks call different collectives as number {number}: {'; '.join(said)}{_ahead(calls)}"
+
+
+_SMALL, _LARGE = 64, 1000
+
+
+def _ahead(calls: Mapping[tuple[str, str], list[int]]) -> str:
+    """Who reduces a number or two (a loss, a metric, a flag) while others still reduce gradients."""
+    sizes = {int(size): ranks for (op, size), ranks in calls.items() if op == "ALLREDUCE" and size}
+    small = {size: ranks for size, ranks in sizes.items() if size <= _SMALL}
+    if len(sizes) != 2 or len(small) != 1 or max(sizes) < _LARGE:
+        return ""
+    ranks = sorted(set(next(iter(small.values()))))
+    return (
+        f"; rank {', '.join(map(str, ranks[:6]))} is past the gradients of the others: fewer batches there, or a "
+        "metric that others do not reduce"
+    )
 
 
 SIGNATURE = Signature(

@@ -5,8 +5,12 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="dns",
     stage=Stage.NETWORK,
-    title="a host name cannot be resolved to an address",
+    title="a host name cannot be resolved to an address: {host}",
     patterns=(
+        r"addresses of \((?P<host>[\w.-]{1,120}), \d{1,6}\) cannot be retrieved",
+        r"\b(?P<host>[A-Za-z][\w.-]{1,120})(?::\d{1,6})?: (?:Name or service not known|Temporary failure in name)",
+        r"[Cc]ould not resolve host(?:name)?:? (?P<host>[\w.-]{1,120}): (?:Name|Temporary)",
+        r"\bhost='(?P<host>[\w.-]{1,120})'.{0,300}(?:Name or service not known|Temporary failure in name)",
         r"Name or service not known",
         r"Temporary failure in name resolution",
         r"getaddrinfo.{0,60}fail",

@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         r"nv-fabricmanager.{0,160}code=(?:killed|dumped|exited, status=[1-9])",
         r"NV_WARN_NOTHING_TO_DO",
         r"(?:fail\w*|unable|could not|error)\b.{0,60}\b(?:register\w*|join\w*)\b.{0,20}\bfabric\b",
-        r"multicast team request",
+        r"multicast team request|find the GPU handle",
         r"NVSwitch device information from NVSwitch driver failed",
         r"interface version.{0,60}don't match with driver",
         r"^\s{4,}Status *: *(?:Insufficient Resources|Invalid State|Timeout|Unknown Error)",
@@ -33,6 +33,7 @@ SIGNATURE = Signature(
         r"Error 802",
         r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY",
     ),
+    explains=("nvls-multicast",),
     confirm="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric",
     cure=(
         "install nvidia-fabricmanager of exactly the driver's version and start it (systemctl "

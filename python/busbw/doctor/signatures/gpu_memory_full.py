@@ -1,12 +1,44 @@
 """GPU memory is full."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+_UNITS = {"bytes": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+_SIZE = r"\d[\d.]{0,12} (?:[KMGT]iB|bytes)"
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """Who asked for how much of which GPU, as PyTorch tells it of the first one."""
+    first = next((each for each in groups if "asked" in each), None)
+    if first is None:
+        return "a GPU's memory is full"
+    who = f"rank {first['who']}" if "who" in first else "a process"
+    asked, free, total = (first.get(name, "") for name in ("asked", "free", "total"))
+    title = f"a GPU's memory is full: {who} asked for {asked} of GPU {first.get('gpu', '?')}"
+    title += f", of whose {total} are {free} free" if free and total else ""
+    if total and _bytes(asked) > _bytes(total):
+        title += ": one tensor is larger than all of its memory (a far longer sample or a wrong shape)"
+    return title
+
+
+def _bytes(size: str) -> float:
+    number, _, unit = size.partition(" ")
+    try:
+        return float(number) * _UNITS[unit]
+    except (KeyError, ValueError):
+        return 0.0
+
 
 SIGNATURE = Signature(
     name="gpu-memory-full",
     stage=Stage.PROGRAM,
     title="a GPU's memory is full",
     patterns=(
+        rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE})\. GPU (?P<gpu>\d{{1,3}}) has "
+        rf"a total capacity of (?P<total>{_SIZE}) of which (?P<free>{_SIZE}) is free",
+        rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE}) \(GPU (?P<gpu>\d{{1,3}}); "
+        rf"(?P<total>{_SIZE}) total capacity; .{{0,80}}?(?P<free>{_SIZE}) free",
         r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",
         r"NVML_SUCCESS == r.{0,20}INTERNAL ASSERT FAILED",
         r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)",
@@ -46,4 +78,5 @@ SIGNATURE = Signature(
         "smaller NCCL_BUFFSIZE; end other processes"
     ),
     source="CUDA error 2; NCCL src/include/alloc.h",
+    tell=tell,
 )

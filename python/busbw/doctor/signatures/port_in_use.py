@@ -5,8 +5,10 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="port-in-use",
     stage=Stage.LAUNCH,
-    title="the port is taken: another job, or a left-over process of this one",
+    title="the port ({port}) is taken: another job, or a left-over process of this one",
     patterns=(
+        r"(?:\d|\]|localhost|\*)(?::|', )(?P<port>\d{4,5})\b.{0,60}address already in use",
+        r"\bport:? (?P<port>\d{3,5})\b.{0,80}(?:EADDRINUSE|address already in use)",
         r"Address already in use",
         r"EADDRINUSE",
         r"another process is utilizing it",

@@ -1,6 +1,24 @@
 """A rank's process crashed."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+_KINDS = {
+    "segmentation fault": ("-11", "139", "11", "SIGSEGV", "SEGV", "245"),
+    "abort": ("-6", "134", "6", "SIGABRT", "ABRT", "250"),
+    "bus error": ("-7", "135", "7", "SIGBUS", "BUS"),
+    "illegal instruction": ("-4", "132", "4", "SIGILL", "ILL"),
+}
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """How it ended, in words for the number of a signal."""
+    how = next((each["how"] for each in groups if "how" in each), "")
+    word = next((name for name, codes in _KINDS.items() if how in codes), "")
+    said = ", ".join(each for each in (word, how) if each)
+    return f"a rank's process crashed{f' ({said[:80]})' if said else ''}"
+
 
 SIGNATURE = Signature(
     name="process-crashed",
@@ -58,4 +76,5 @@ SIGNATURE = Signature(
     confirm="the core file or `python -X faulthandler`; the log of the rank that ended first",
     cure=("find the stack of the first rank that crashed; the errors of the other ranks follow from it"),
     source="torch/distributed/elastic; Open MPI",
+    tell=tell,
 )

@@ -46,6 +46,7 @@ SIGNATURE = Signature(
         rf"^{_HEAD}(?<![\w.])tensorflow\.python\.framework\.errors(?:_impl)?\.(?P<error>(?:DataLoss|NotFound|InvalidArgument"
         r"|PermissionDenied|FailedPrecondition|OutOfRange|AlreadyExists)Error): (?P<said>.{3,})",
         r"(?P<error>RuntimeError: DataLoader timed out)",
+        r"(?P<error>RuntimeError): (?P<said>Version mismatch: The cluster was started with.{0,60})",
         r"(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
         r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"

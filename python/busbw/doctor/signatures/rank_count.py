@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"mpiSize == \w|[Ww]orld ?size \(?\d+\)? (?:must|should|is not|does not|is less|is smaller).{0,60}",
         r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
+        r"divisible by (?:the )?(?:total |number of )?(?:n(?:um)?_?gpus|n_?nodes|gpus|nodes|ranks|processes)\b",
         r"Invalid world.?size",
         r"World size \(\d+\) is larger than the number of available GPUs",
         r"Mesh should not be bigger than default world size",

@@ -1,13 +1,33 @@
 """Not all processes came to the meeting."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+_TITLE = "not all processes reached the rendezvous within its time: some node did not start, or cannot reach the store"
+
+
+def tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """How many came to the store; several logs that wait at one tell of several stores."""
+    counts = [(each["joined"], each["size"]) for each in groups if "joined" in each]
+    if not counts:
+        return _TITLE
+    joined, size = counts[0]
+    if counts.count(counts[0]) > 1 and 2 * int(joined) <= int(size):
+        return (
+            f"{counts.count(counts[0])} nodes each wait at a store of their own, to which {joined} of {size} came: "
+            "each was started as the first node (node rank, machine_rank 0), or with its own address"
+        )
+    return (
+        f"only {joined} of {size} processes joined the job in its time: the others were not started, or cannot reach "
+        "the first one"
+    )
+
 
 SIGNATURE = Signature(
     name="rendezvous-timeout",
     stage=Stage.LAUNCH,
-    title=(
-        "not all processes reached the rendezvous within its time: some node did not start, or cannot reach the store"
-    ),
+    title=_TITLE,
     patterns=(
         r"Failed to connect to (?:distributed JAX controller|coordination service)",
         r"waited too long for some tasks to show up",
@@ -18,7 +38,7 @@ SIGNATURE = Signature(
         r"\bquorum (?:failed|timed out)|quorum.{0,60}(?:[Tt]imeout|[Dd]eadline)|waiting for quorum",
         r"Original timeout was \d+ ms",
         r"Timed out after \d+ seconds waiting for clients",
-        r"\d+/\d+ clients joined",
+        r"(?P<joined>\d{1,7})/(?P<size>\d{1,7}) clients joined",
         r"RendezvousTimeoutError",
         r"RendezvousConnectionError",
         r"connection to the C10d store has failed",
@@ -52,4 +72,5 @@ SIGNATURE = Signature(
         "open MASTER_PORT"
     ),
     source="torch/csrc/distributed/c10d/TCPStore.cpp",
+    tell=tell,
 )

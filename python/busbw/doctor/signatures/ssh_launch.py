@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="ssh to a host of the job fails, so that its processes never start: {what}",
     patterns=(
         r"Failed to SSH|banner exchange",
+        r"FORCE-TERMINATE AT .{0,120}plm_rsh",
         r"(?P<what>No authentication methods available|launcher '\w+' not installed)",
         r"SSH was not successful to the following hosts",
         r"\bsshd?\b: (?P<what>No such file|command not found|not found|not installed)",

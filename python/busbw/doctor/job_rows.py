@@ -1,0 +1,107 @@
+"""What `particulars` knows of jobs as their programs tell it: {title} stands for the title as it was."""
+
+from __future__ import annotations
+
+JOB_ROWS = {
+    "gpu-not-visible": r"""
+current_node_resource|[Cc]urrent node has no GPU ; the node on which the server starts has no GPU left in Ray: another
+ server or job holds them, or Ray was started there without GPUs ;
+ ray status (GPUs used and reserved) and nvidia-smi show who holds them: end the other server or a placement group that
+ was left behind. Or lower the tensor and pipeline parallel sizes, or join nodes (ray start --num-gpus=N)
+invalid device ordinal ; a rank chooses a GPU that it does not see: fewer GPUs are visible than ranks run on
+ its node, or CUDA_VISIBLE_DEVICES does not fit its local rank ;
+ start no more ranks per node than GPUs are visible (--nproc_per_node, nvidia-smi -L there). Choose the GPU by the
+ local rank, not the global one; where the launcher shows each rank one GPU (CUDA_VISIBLE_DEVICES), take number 0
+""",
+    "vm-topology": r"""
+XML Import Channel ?: ?dev (?P<dev>\d+) not found ; the graph file that is set (NCCL_GRAPH_FILE) is of more GPUs than
+ this job sees: it names GPU {dev} ;
+ unset NCCL_GRAPH_FILE, also in /etc/nccl.conf and ~/.nccl.conf, where images of clouds set it, or give the job all GPUs
+ of the node; NCCL_TOPO_FILE may stay
+""",
+    "ignored-setting": r"""
+Unrecognized (?:element|prefix) token \W?(?P<what>[^\s"']{1,40}) ; NCCL_ALGO or NCCL_PROTO holds a name that NCCL
+ refuses: {what} ;
+ unset the variable (also in /etc/nccl.conf), or take a name that this NCCL knows: Ring, Tree, CollnetDirect,
+ CollnetChain, NVLS, NVLSTree for NCCL_ALGO; LL, LL128, Simple for NCCL_PROTO
+""",
+    "rank-count": r"""
+(?:^|[:\])] )(?P<what>[\w][^:\n]{2,70}?) (?:must|should|has to|needs to) be (?:evenly )?divisible by
+ (?P<by>[^.\n]{2,60}) ;
+ {what} is not divisible by {by} ;
+ choose sizes that divide: tensor parallel size into heads and nodes, pipeline size into layers, experts into their
+ group. The batch must be a multiple of ranks times the micro batch; or start another number of GPUs
+Invalid rank requested ?: ?(?P<rank>-?\d+)/(?P<size>\d+) ; rank {rank} was asked for among {size} ranks, which are
+ counted from 0 ;
+ pass ranks from 0 to the number of ranks less one to ncclCommInitRank (RANK, rank=), and the same number of ranks in
+ every process
+""",
+    "engine-mismatch": r"""
+MPI (?:world )?size:? \(?1\)? ?(?:!=|does not match|doesn't match) ; each process takes itself for the only one (MPI
+ size 1): its launcher gave it no PMI, or it was started without one ;
+ srun --mpi=pmix (srun --mpi=list shows what there is), or mpirun -n tp_size*pp_size inside the container, with the MPI
+ that the program was built with, one GPU each
+""",
+    "ssh-launch": r"""
+plm_rsh ; mpirun finds neither ssh nor rsh, by which it starts processes, and ends before the program starts ;
+ install openssh-client (in the image too). On one host alone: mpirun --mca plm isolated, or name any program as
+ plm_rsh_agent
+""",
+    "fabric-manager": r"""
+find the GPU handle|GPU handle \d+ in the multicast ; the fabric manager does not know the GPUs: it was restarted or
+ updated while they ran, and they were not reset ;
+ end all programs on the GPUs, reset GPUs and NVSwitches together (nvidia-smi -r), or reboot the node; until then
+ NCCL_NVLS_ENABLE=0. Update the fabric manager only with a reboot
+""",
+    "illegal-access": r"""
+Invalid __\w{4,9}__ \w+ of size|^=+ +at \S ; {title} ;
+ check the index against the size of its array in the kernel that is named (if (i < n)), and the grid against the
+ number of elements. Then run it once more under compute-sanitizer
+n_classes|ClassNLL|nll_loss|NLLCriterion ; a label is outside of the classes: the loss got one below 0, or not below
+ their number (device-side assert) ;
+ compare labels.min() and labels.max() with the number of outputs: labels are 0 to classes - 1, or ignore_index. Run on
+ the CPU or with CUDA_LAUNCH_BLOCKING=1 to see the line, since the traceback shows a later one
+srcSelectDimSize|indexSelect|vectorized_gather|embedding ; an index is outside of its table (embedding): a token or
+ position id is not below the table's size ;
+ compare input_ids.max() with vocab_size (model.resize_token_embeddings(len(tokenizer)) for added tokens), and lengths
+ with max_position_embeddings. Run on the CPU or with CUDA_LAUNCH_BLOCKING=1 to see the line
+probability|input_val >= zero|cumdist|\bprob ; a probability is no number, or not between 0 and 1 (a loss, or sampling)
+ ;
+ look for NaN and infinity in the logits: precision (bf16), learning rate, temperature, weights that were not loaded;
+ binary losses want outputs of sigmoid and targets of 0 and 1
+index out of bounds|sizes\[i\]|IndexKernel|ScatterGather|index_size ; an index is outside of its array (device-side
+ assert in indexing or gather) ;
+ compare the index's minimum and maximum with the array's size at the last frame of your own code. Run on the CPU or
+ with CUDA_LAUNCH_BLOCKING=1 to see the line
+""",
+    "collective-mismatch": r"""
+op\.preamble\.length <= op\.nbytes\W{0,3}(?P<got>\d+) vs (?P<want>\d+) ; ranks pass tensors of different size to one
+ collective: {got} bytes came where {want} were expected (Gloo) ;
+ the last batch is mostly smaller on one rank: drop_last=True, pad to one shape, or gather the sizes first. Else let all
+ ranks call the same collectives in the same order; print the shape per rank before the call
+""",
+    "collective-order": r"""
+OpType=_(?:ALLGATHER|REDUCE_SCATTER)_BASE ; {title} ;
+ ranks gather the parameters of different modules (ZeRO-3, FSDP): some left one out. Mixtures of experts: mark the block
+ as a leaf (DeepSpeed set_z3_leaf_modules), as an expert without tokens is gathered nowhere else. Else the same modules
+ on all ranks in each step: a dummy input for samples without images, synced_gpus=True in generate(), equal batches
+""",
+    "gpu-memory-full": r"""
+Tried to allocate ; {title} ;
+ smaller micro batches, shorter samples (the longest one of a batch decides: cap or bucket lengths), gradient
+ checkpointing, more sharding (FSDP, ZeRO) or offload. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where much is
+ reserved and unallocated; end other processes on that GPU (nvidia-smi); leave NCCL 0.5 to 2 GiB
+""",
+    "rendezvous-timeout": r"""
+clients joined ; {title} ;
+ start as many processes as the world size says: srun --ntasks-per-node equal to the GPUs of a node (Lightning: devices
+ times num_nodes). Or one torchrun or accelerate launch per node, each with its own --node-rank (machine_rank), all
+ with the first node's address (main_process_ip). Where all run, open that port between the nodes; else correct
+ WORLD_SIZE
+PjRT_Client_Connect|RegisterTask|distributed JAX controller ; not all processes of a JAX job connected to process 0
+ (jax.distributed.initialize) ;
+ start num_processes processes with process_id 0 to num_processes - 1, all with the address and open port of process
+ 0. On one host leave jax.distributed.initialize out: one process uses all its GPUs. Where starts are slow set
+ initialization_timeout=SECONDS
+""",
+}

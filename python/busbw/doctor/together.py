@@ -1,0 +1,36 @@
+"""What two findings, or a finding and a setting, tell together: neither names the cause by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding, Severity
+
+_OF_XLA = re.compile(r"jaxlib|XlaRuntimeError|JaxRuntimeError|\bxla/|/xla/")
+XLA_CURE = (
+    "leave NCCL its part: XLA_PYTHON_CLIENT_MEM_FRACTION=0.75 or XLA_PYTHON_CLIENT_PREALLOCATE=false; smaller batches "
+    "per device; end other processes on the GPU (nvidia-smi)"
+)
+
+
+def with_others(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
+    """The findings; some of them tell more by what else is known."""
+    of_xla = any(_OF_XLA.search(seen.fact) for each in findings for seen in each.evidence)
+    return [_told(each, facts, of_xla=of_xla) if each.severity is not Severity.NOTE else each for each in findings]
+
+
+def _told(finding: Finding, facts: Facts, *, of_xla: bool) -> Finding:
+    of_nccl = any("NCCL WARN" in seen.fact or "Bootstrap" in seen.fact for seen in finding.evidence)
+    if finding.name == "no-interface" and of_nccl and (value := facts.value("NCCL_SOCKET_IFNAME")):
+        said = clean(shortened(value, 60))
+        return replace(finding, title=f"NCCL_SOCKET_IFNAME={said} names no network interface of this host or container")
+    if finding.name == "gpu-memory-full" and of_nccl and of_xla:
+        return replace(
+            finding, title="a GPU's memory is full: XLA had taken nearly all of it before NCCL came", fix=XLA_CURE
+        )
+    return finding
