@@ -27,6 +27,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     "closed": triggers_of(life.CLOSED.pattern),
     "again": course.AGAIN_WORDS,
     "back": course.BACK_WORDS,
+    "wish": course.WISH_WORDS,
     "end": course.WORDS,
     "dealt": life.DEALT_WORDS,
     "start": triggers_of(life.START.pattern),

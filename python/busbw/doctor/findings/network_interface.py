@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
@@ -71,7 +72,7 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
         return  # that is a finding of its own
     for log in facts.logs:
         largest = log.largest
-        if not _over_sockets(log, largest, several=facts.several_nodes):
+        if not _over_sockets(log, largest, several=facts.several_nodes) or plays_nodes(log):
             continue
         shown = [Evidence(f"Using network {each.text}", log.source, each.line) for each in (log.network,) if each]
         pairs = largest.transports if largest else ()
@@ -93,6 +94,22 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def plays_nodes(log: NcclLog) -> bool:
+    """Whether ranks of one host were told to act as several (NCCL_HOSTID): over loopback all of them met."""
+    largest = log.largest
+    return (
+        largest is not None
+        and len(largest.ranks) == (largest.nranks or 0) > 1
+        and len({place.host for place in largest.ranks}) == 1
+        and all(place.complete for place in largest.ranks)
+        and bool(log.net_devices)
+        and all(_LOOPBACK.match(each) for each in log.net_devices)
+    )
+
+
+_LOOPBACK = re.compile(r"\S{1,20} lo:")
+
+
 def _over_sockets(log: NcclLog, largest: Communicator | None, *, several: bool) -> bool:
     """Whether nodes talk over sockets: NCCL says so of several nodes, or joins a pair by them."""
     if largest and any(each.kind == "NET" and each.detail.lower() == "socket" for each in largest.transports):
@@ -107,7 +124,7 @@ def _loopback(facts: Facts) -> Iterator[Finding]:
         (log, log.bootstrap) for log in facts.logs if log.bootstrap and log.bootstrap.text.startswith(("lo:", "[0]lo:"))
     ]
     hosts = {place.host for log in facts.logs for each in log.communicators for place in each.ranks if place.host}
-    if not used or (len(hosts) < 2 and not facts.several_nodes):
+    if not used or (len(hosts) < 2 and not facts.several_nodes) or all(plays_nodes(log) for log, _ in used):
         return
     log, first = used[0]
     yield Finding(

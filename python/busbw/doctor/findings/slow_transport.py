@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.findings.network_interface import plays_nodes
 from busbw.machine.nccl.log_model import Communicator, Transport
 
 NAME = "slow-transport"
@@ -19,7 +20,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for log in facts.logs:
         largest = log.largest
         slow = [each for each in largest.transports if _is_detour(each, largest)] if largest else []
-        if not slow:
+        if not slow or plays_nodes(log):
             continue
         first = slow[0]
         factor = loss(facts.machine, through_host_GBps(facts.machine))
