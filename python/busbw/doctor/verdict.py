@@ -73,7 +73,7 @@ def _seen_of(scan: Scan) -> str | None:
     if (not went_on and not ended) or _last_words(scan) or scan.passed_over or _stands_still(scan):
         return None
     if went_on:
-        lines = f"{went_on} lines of progress, the last is line {scan.alive}" if went_on > 1 else "a line shows it"
+        lines = f"{went_on} lines of progress, up to line {scan.alive}" if went_on > 1 else "a line shows it"
         progress = f"the job went on ({lines})"
         end = " and ended as it should" if ended else "; the log ends while it goes on"
     else:
