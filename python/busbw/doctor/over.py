@@ -108,7 +108,11 @@ def survivors(
     met = {name for name, found in merged.items() if name in UNTIL_BEGUN and _met_after(found, jobs)}
     survived = {name for name, found in merged.items() if _survived(SIGNATURES[name], found, jobs)}
     # A call that failed by what the job went on after is told in the same lines.
-    same = {name for name, found in merged.items() if any(_same(found, merged[each]) for each in survived)}
+    same = {
+        name
+        for name, found in merged.items()
+        if _ends_a_job(SIGNATURES[name]) and any(_same(found, merged[each]) for each in survived)
+    }
     # The kernel tidies up behind a program that somebody ended, in a log of its own.
     if not (survived | over | soft).isdisjoint({"job-cancelled", "killed-by-launcher"}):
         same |= {"gpu-cleanup"} & merged.keys()
