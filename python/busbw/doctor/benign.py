@@ -135,6 +135,8 @@ _WORDS = (
     # Programs that look after a virtual machine or a desktop, and no job.
     r"\b(?:amazon-ssm-agent|google_osconfig_agent|google_guest_agent|snapd|fwupd(?:mgr)?|packagekitd|unattended-upgr\w*"
     r"|ModemManager|avahi-daemon|gnome-shell|ubuntu-advantage|esm-cache|motd-news|bluetoothd|cupsd)\[\d{1,8}\]: ",
+    r"level=(?:INFO|DEBUG) source=\w{1,40}\.go:\d{1,5} msg=\"Unable to load",
+    r"shmem: mmap: an error occurred while determining whether or not",
     r"factory\.go:\d{1,5}\] Incompatible (?:strategy|platform) detected",
 )
 _ECHO = re.compile(

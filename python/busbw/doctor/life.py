@@ -15,7 +15,8 @@ ALIVE = re.compile(
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
     r"|\bNormal\s+(?:Admitted|QuotaReserved)\s.{0,20}\bkueue-"
-    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
+    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200"
+    r"|\bSuccess\b.{0,300}\btotal_time=|\[GIN\].{1,60}\| 200 \|",
     re.IGNORECASE,
 )
 """What a job prints that goes on."""
@@ -34,7 +35,7 @@ ALIVE_WORDS = (
     "s/it",
     "kueue-",
     *("val", "train", "acc", "ppl", "reward", "mfu", "s/epoch", "s/step", "tok/s", "tokens/s", "img/s", "images/s"),
-    *("examples/s", "steps/s"),
+    *("examples/s", "steps/s", "total_time=", "[gin]"),
 )
 START = re.compile(
     r"NCCL version \d(?!.{0,30} compiled with)|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using"

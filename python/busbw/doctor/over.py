@@ -150,8 +150,19 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         return True
     if signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found):
         return True
+    if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found):
+        return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
     return fatal and all(jobs[source].ended_well(hit.last) for source, hit in found)
+
+
+_OF_KERNEL = re.compile(r"NVRM|kernel|\bmce\b|pcieport|dmesg|\W{0,2}\[ {0,6}\d{1,8}\.\d{3,9}\]")
+
+
+def _is_of_test(hit: Hit, checked: int) -> bool:
+    """Whether tests that all passed said it, and not the kernel: broken hardware is broken beside them, too."""
+    shown = hit.count == len(hit.lines)
+    return shown and hit.last < checked and not any(_OF_KERNEL.search(text) for _, text in hit.lines)
 
 
 _EVENT = re.compile(r"\s{0,12}Warning\s{1,8}[A-Z]\w{3,40}\s")

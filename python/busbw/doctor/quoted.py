@@ -90,6 +90,8 @@ _LINES = (
     r"\b(?:increase|decrease|raise|lower|set|use|try) (?:it|this) (?:if|when|where)\b",
     r"\b(?:may|can|could|might|would|will) (?:also )?return `?(?-i:cuda|nccl|CUDA|EAGAIN)",
     r"\b(?:is|are) not an? (?:error|failure)\b",
+    # Names of tasks, and events of a machine's log that ended.
+    r"^(?:TASK|PLAY|RUNNING HANDLER) \[|\|\s{0,8}Deasserted\s*$",
     # Alerts that are over, checks that are told to be good, each in a line of its own.
     r"^\s{0,8}\W{0,3}\[?RESOLVED\b|\"status\": ?\"resolved\"(?!.{0,400}\"firing\")",
     r"^\s{0,8}(?:[\u2714\u2713\u2705\u2611]\ufe0f? |\[(?:x|X|v|V|\+)\] (?=.{0,200}\b(?:ok|healthy|no|passed)\b))\s?\S",
