@@ -184,7 +184,12 @@ def _as_json(facts: Facts, findings: tuple[Finding, ...], proofs: list[Proven], 
 
     said: dict[str, object] = {
         "source": facts.snapshot.source, "summary": summary(facts, findings),
-        "verdict": {"outcome": verdict.outcome.text, "read": list(verdict.read), "unread": list(verdict.unread)},
+        "verdict": {
+            "outcome": verdict.outcome.text,
+            "seen": list(verdict.seen),
+            "read": list(verdict.read),
+            "unread": list(verdict.unread),
+        },
         "findings": encode(findings),
     }  # fmt: skip
     if proofs:

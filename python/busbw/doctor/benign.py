@@ -6,6 +6,15 @@ import re
 
 from busbw.doctor.triggers import triggers_of
 
+# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
+# say that something is disabled or used.
+_PLAIN_WORDS = """
+    Search Channel Trees Tree Ring Connected Setting comm threadThresholds P2P Chunksize NVLS Pattern
+    Initialized Assigned Paths CPU GPU + ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll
+    ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: ===
+    NCCL_DEBUG [Rank cudaDriverVersion"""
+PLAIN = frozenset(_PLAIN_WORDS.split())
+
 _RETRIES = (
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled)[,;.] retrying"
@@ -117,6 +126,18 @@ _WORDS = (
     r"module verification failed: signature and/or required key missing",
     r"loading (?:NVIDIA UNIX|out-of-tree module)",
     r"ACPI (?:BIOS )?(?:Error|Warning)|\bACPI: .{0,80}\bfailed, trying",
+    r"is_dpll_supported:|Missing SyncE capability|\bquery_mcia_reg failed: status: 0x3\b",
+    # Calls of verbs for what NCCL does without.
+    r"NCCL INFO.{0,40}Call to (?:ibv_(?:query|set)_ece|mlx5dv_get_data_direct_\w+) (?:failed|skipped)",
+    # What CMake looks for, and how TensorRT tries ways to run a layer.
+    r"^-- (?!Configuring incomplete)\S.{0,120}\b(?:not found|NOT found|failed|disabled|missing|unavailable)\b",
+    r"\b[Ss]kipping tactic\b|insufficient to use tactic",
+    # Programs that look after a virtual machine or a desktop, and no job.
+    r"\b(?:amazon-ssm-agent|google_osconfig_agent|google_guest_agent|snapd|fwupd(?:mgr)?|packagekitd|unattended-upgr\w*"
+    r"|ModemManager|avahi-daemon|gnome-shell|ubuntu-advantage|esm-cache|motd-news|bluetoothd|cupsd)\[\d{1,8}\]: ",
+    r"level=(?:INFO|DEBUG) source=\w{1,40}\.go:\d{1,5} msg=\"Unable to load",
+    r"shmem: mmap: an error occurred while determining whether or not",
+    r"factory\.go:\d{1,5}\] Incompatible (?:strategy|platform) detected",
 )
 _ECHO = re.compile(
     r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|# (?:sudo )?[a-z][a-z0-9_./-]{1,40} "

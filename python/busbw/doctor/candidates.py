@@ -28,6 +28,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     "again": course.AGAIN_WORDS,
     "back": course.BACK_WORDS,
     "work": busy.WORDS,
+    "wish": course.WISH_WORDS,
     "end": course.WORDS,
     "dealt": life.DEALT_WORDS,
     "start": triggers_of(life.START.pattern),

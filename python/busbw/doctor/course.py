@@ -102,6 +102,29 @@ _AGAIN = re.compile(
     r"|^\W{0,12}[Aa]ttempt [2-9]\b(?!.{0,80}fail)|\bre-?scheduled\b"
 )
 """Words of a job, or a part of it, that begins again."""
+_PROMPT = re.compile(
+    r"^[^\n]{0,80}[$#>] {1,3}(?:\w{1,60}=\S{1,80} ){0,6}"
+    r"(?:torchrun|mpirun|mpiexec|srun|python3?|accelerate|deepspeed|bash|sh|\./\S{1,80}|jax\w{0,8}|uv run)\b",
+)
+"""A command that somebody starts by hand."""
+_BY_HAND = re.compile(r"^.{0,200}\^C")
+"""How a terminal shows that somebody interrupts what runs in it."""
+_NOTICE = re.compile(
+    r"\bSIG(?:TERM|USR1|USR2) (?:caught|received)"
+    r"|\b(?:caught|received|got) (?:signal )?(?:SIG(?:TERM|USR1|USR2)\b|1[0-5]\b)"
+    r"|\bpreemption (?:notice|step|signal|sync point)|\bwill be preempted|\bpreemption (?:is )?(?:imminent|scheduled)",
+    re.IGNORECASE,
+)
+_SAVED = re.compile(
+    r"\bsaved (?:\w{1,20} ){0,3}(?:checkpoint|state|snapshot)|\b(?:checkpoint|ckpt|snapshot)\b.{0,80}"
+    r"\b(?:saved|written|committed|finali[sz]ed|uploaded)\b",
+    re.IGNORECASE,
+)
+_NOT_SAVED = re.compile(r"\b(?:not|no|never|fail\w*|last|previous|before|could|un\w+ed)\b|n't\b", re.IGNORECASE)
+_STARTED = re.compile(
+    r"^\s{0,12}Normal\s{1,40}Started\s{1,40}(?!\S{1,12} \(x)\S.{1,80}\bkubelet\b.{1,60}"
+    r"(?:[Ss]tarted container|[Cc]ontainer started)"
+)
 _BACK = re.compile(
     r"\b(?:nv)?links?\b.{0,80}?\b(?:up|active|restored|recovered|trained|re-?established)\b(?! to down)"
     r"|\bport (?:active|up)\b|\b(?:port|interface|node|server|connection|fabric|slave)\b.{0,80}\b"
@@ -119,8 +142,9 @@ WORDS = (
 )
 AGAIN_WORDS = (
     *("rendezvous'", "restart", "re-start", "starting ", "resum", "requeue", "restoring", "relaunch", "attempt"),
-    "schedule",
+    *("schedule", "$ ", "# ", "> "),
 )
+WISH_WORDS = ("^c", "sigterm", "sigusr", "preempt", "signal", "checkpoint", "ckpt", "snapshot", "saved", "kubelet")
 BACK_WORDS = ("link", "port", "interface", "node", "server", "connection", "fabric", "slave")
 
 
@@ -131,7 +155,10 @@ class Course:
     `ended`: the program's own words of its end, or of those who watch it; `done`: the same, or weaker words, of which
     `first` is the first one after the last sign of life and `whole` the last that no rank says of itself; `succeeded`:
     those of a launcher or scheduler; `checked`: all tests passed; `again`: the job or a part of it began again; `back`:
-    a link, port or host came back. `busy`: what ranks do for themselves.
+    a link, port or host came back; `by_hand`: somebody pressed Ctrl-C; `noticed`: the job was told that it has to go,
+    `prepared`: it had saved its state then; `started`: a pod's container started, for the first time; `served`: a
+    server answered. `beats` counts the lines by which the job shows that it goes on, `busy` is what ranks do for
+    themselves.
     """
 
     ended: int = 0
@@ -143,6 +170,12 @@ class Course:
     again: int = 0
     back: int = 0
     busy: Busy = field(default_factory=Busy)
+    by_hand: int = 0
+    noticed: int = 0
+    prepared: int = 0
+    started: int = 0
+    served: int = 0
+    beats: int = 0
 
     def had_ended(self, alive: int, line: int) -> bool:
         """Whether before that line the work was done, and nothing of it came after; `alive`: the last sign of life."""
@@ -179,9 +212,32 @@ class Course:
 
     def look_for_start(self, line: str, number: int) -> bool:
         """Whether the line tells that something begins again; takes note of it."""
-        if not _AGAIN.search(line[:MAX_LOOK]):
+        line = line[:MAX_LOOK]
+        # Who tries a failed command again may do so with other settings; whoever ended it on purpose starts the next.
+        if not _AGAIN.search(line) and not (0 < self.by_hand < number and _PROMPT.match(line)):
             return False
         self.again = number
+        return True
+
+    def goes_on(self, number: int, *, served: bool) -> None:
+        """The job shows that it goes on, by an answer of a server or otherwise."""
+        self.beats += 1
+        if served:
+            self.served = number
+
+    def look_for_wish(self, line: str, number: int) -> bool:
+        """Whether the line tells that somebody wants the job to end, or that it saved its state for that."""
+        line = line[:MAX_LOOK]
+        if _BY_HAND.match(line):
+            self.by_hand = number
+        elif _NOTICE.search(line):
+            self.noticed = self.noticed or number
+        elif self.noticed and _SAVED.search(line) and not _NOT_SAVED.search(line):
+            self.prepared = number
+        elif _STARTED.match(line):
+            self.started = number
+        else:
+            return False
         return True
 
 

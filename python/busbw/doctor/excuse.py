@@ -17,7 +17,7 @@ from busbw.doctor.hit import Hit, speaker
 from busbw.doctor.life import DEALT_WORDS
 from busbw.doctor.signature import Signature, Stage
 
-MOST = 512
+MOST, MAX_HEAD = 512, 120
 _DEALT = (
     r"(?:fall(?:s|ing)? ?back|ignor(?:ed?|es|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)|skipp(?:ed|ing)|skips"
     r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected|decreas(?:es|ing)"
@@ -34,6 +34,8 @@ _NOT_HANDLED = re.compile(
     r"|watchdog caught",
     re.IGNORECASE,
 )
+_TIME = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
+_LEVEL = re.compile(r"\b(?:ERROR|WARNING|WARN)\b|level\"?[=:] ?\"?(?:error|warn)", re.ASCII)
 _LOGGED = re.compile(
     r"(?:^|[\s\[|(])(?:ERROR|WARNING|WARN|INFO|Error|Warning)[\]\s:|)-]|^[EWI]\d{4} |level=(?:error|warn)", re.ASCII
 )
@@ -48,16 +50,24 @@ _AT_EXIT = re.compile(
 """What parts of a program say that are still at work while the program ends."""
 
 
+_OF_PROGRAMS = frozenset(
+    {"python-exception", "remote-error", "file-system", "connection-refused", "connection-timeout"}
+)
+"""What a program can catch and go on after. What libraries and launchers tell in records is no less for it."""
 _IN_THREAD = re.compile(r"\bException in thread \S")
 """How Python tells of a thread that failed while the program goes on, or ends."""
 
 
 class Kind(Enum):
-    """By what an error is excused: its own words, a logger that told of it, or the end of the program around it."""
+    """By what an error is excused: its own words, a logger that told of it, or the end of the program around it.
+
+    LOGGED is a traceback behind a record, RECORDED a record that names an exception in the same line.
+    """
 
     HANDLED = 1
     LOGGED = 2
     AT_EXIT = 3
+    RECORDED = 4
 
 
 def is_handled(line: str) -> bool:
@@ -66,6 +76,12 @@ def is_handled(line: str) -> bool:
     if not any(word in lowered for word in DEALT_WORDS):
         return False
     return _HANDLED.search(line) is not None and _NOT_HANDLED.search(line) is None
+
+
+def is_record(line: str) -> bool:
+    """Whether it is a record of a logger, with its time and its level: who writes it caught what it tells of."""
+    head = line[:MAX_HEAD]
+    return _TIME.search(head) is not None and _LEVEL.search(head) is not None
 
 
 @dataclass
@@ -99,24 +115,35 @@ class Excused:
     def takes(self, line: str, number: int, candidates: tuple[Candidate, ...], *, foreign: bool) -> bool:
         """Whether the line is excused, and kept apart if any signature speaks of it."""
         kind = self._open or (Kind.HANDLED if is_handled(line) else Kind.AT_EXIT if _AT_EXIT.search(line) else None)
-        if kind is None or len(self.lines) >= MOST:
+        recorded = kind is None and is_record(line)
+        if (kind is None and not recorded) or len(self.lines) >= MOST:
             return False
         found: dict[str, Hit] = {}
         look_for(line, number, candidates, found, foreign=foreign)
+        if kind is None:
+            if not found.keys() <= _OF_PROGRAMS or _NOT_HANDLED.search(line):
+                return False
+            kind = Kind.RECORDED
         known = {each.signature.name: each.signature for each in candidates}
         if not found or not all(_may_be_dealt_with(known[name]) for name in found):
             return False
         self.lines.append((kind, number, line, candidates, foreign))
         return True
 
-    def settle(self, hits: dict[str, Hit], alive: int, course: Course) -> None:
-        """Those after which nothing shows that the job went on are found as any other line is."""
+    def settle(self, hits: dict[str, Hit], alive: int, course: Course, *, closed: bool) -> None:
+        """Those after which nothing shows that the job went on are found as any other line is.
+
+        `closed`: the log tells that processes ended, and of no new start.
+        """
         done = course.done
         for kind, number, line, candidates, foreign in self.lines:
             if kind is Kind.HANDLED:
                 over = number < max(alive, done)
+            elif kind is Kind.RECORDED:
+                over = number < alive and not closed
             elif kind is Kind.LOGGED:
-                over = number < alive and number < done
+                # A request that failed is nothing to a server that answers the next ones.
+                over = number < alive and (number < done or (number < course.served and not closed))
             else:
                 over = course.had_ended(alive, number)
             if not over:

@@ -6,14 +6,17 @@ import re
 
 ALIVE = re.compile(
     # Megatron sets its number to the right of eight columns.
-    r"\b(?:iteration|iter|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
-    r"(?:(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b|\d(?:it/s|s/it)\b)"
+    r"\b(?:iteration|iter|it|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
+    r"(?:(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b|\d(?:it/s|s/it)\b"
+    r"|(?:\b|_)(?:val|train|acc|accuracy|ppl|reward|mfu)\W{1,3}\d"
+    r"|\d[km]? ?(?:s/epoch|s/step|tok/s|tokens/s|img/s|images/s|examples/s|steps/s)\b)"
     r"|^\s*\d{1,7}/\d{1,7} .{0,80}\bloss: \d"
     r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
     r"|\bNormal\s+(?:Admitted|QuotaReserved)\s.{0,20}\bkueue-"
-    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200",
+    r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200"
+    r"|\bSuccess\b.{0,300}\btotal_time=|\[GIN\].{1,60}\| 200 \|",
     re.IGNORECASE,
 )
 """What a job prints that goes on."""
@@ -31,6 +34,8 @@ ALIVE_WORDS = (
     "it/s",
     "s/it",
     "kueue-",
+    *("val", "train", "acc", "ppl", "reward", "mfu", "s/epoch", "s/step", "tok/s", "tokens/s", "img/s", "images/s"),
+    *("examples/s", "steps/s", "total_time=", "[gin]"),
 )
 START = re.compile(
     r"NCCL version \d(?!.{0,30} compiled with)|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using"

@@ -36,6 +36,11 @@ _RETURNS = frozenset(
     | {"bond-no-partner", "file-system-stall"}
 )
 """What may come back: a link, a port, a host, a server of files."""
+_ENDED_ON_PURPOSE = frozenset({"job-cancelled", "killed-by-launcher", "process-killed", "node-lost"})
+"""What is said of a job that was told to go."""
+_OF_PODS = frozenset({"container-start", "slurm-resources", "kubernetes-event", "pod-missing", "file-system", "dns"})
+"""What events of a pod tell before its container starts."""
+_BY_LIMIT = re.compile(r"CANCELLED|LIMIT|LSF|PBS|TERM_|deadline|evict", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,12 @@ class _Job:
         """Whether before that line the job's work was done, and nothing of it came after."""
         return self.scan.course.had_ended(self.scan.alive, line)
 
+    def left(self, hit: Hit) -> bool:
+        """Whether the job was told to go, saved its state and went: limits of a scheduler are more than that."""
+        course = self.scan.course
+        told = 0 < course.noticed <= course.prepared and hit.lines and course.noticed <= hit.lines[0][0]
+        return bool(told) and not any(_BY_LIMIT.search(text) for _, text in hit.lines)
+
     def has_it_back(self, line: int) -> bool:
         """Whether what was lost came back after that line, and the job went on."""
         return line <= self.scan.course.back and line < max(self.works_until, self.scan.course.done)
@@ -95,9 +106,27 @@ def survivors(
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, jobs)}
     # Whatever the job failed of later, it was not what had kept ranks apart before.
     met = {name for name, found in merged.items() if name in UNTIL_BEGUN and _met_after(found, jobs)}
-    if any(_ends_a_job(SIGNATURES[name]) and name not in soft | over for name in merged if name not in light):
+    survived = {name for name, found in merged.items() if _survived(SIGNATURES[name], found, jobs)}
+    # A call that failed by what the job went on after is told in the same lines.
+    same = {
+        name
+        for name, found in merged.items()
+        if _ends_a_job(SIGNATURES[name]) and any(_same(found, merged[each]) for each in survived)
+    }
+    # The kernel tidies up behind a program that somebody ended, in a log of its own.
+    if not (survived | over | soft).isdisjoint({"job-cancelled", "killed-by-launcher"}):
+        same |= {"gpu-cleanup"} & merged.keys()
+    ends = [name for name in merged if name not in light and _ends_a_job(SIGNATURES[name])]
+    if any(name not in soft | over | same for name in ends):
         return met
-    return met | over | soft | {name for name, found in merged.items() if _survived(SIGNATURES[name], found, jobs)}
+    return met | over | soft | survived | same
+
+
+def _same(found: Found, others: Found) -> bool:
+    """Whether both are the same lines of the same logs."""
+    return found is others or [(source, hit.count, hit.lines) for source, hit in found] == [
+        (source, hit.count, hit.lines) for source, hit in others
+    ]
 
 
 def _ends_a_job(signature: Signature) -> bool:
@@ -117,8 +146,31 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         if hit.lines
     ):
         return True
+    if signature.name in _ENDED_ON_PURPOSE and all(jobs[source].left(hit) for source, hit in found):
+        return True
+    if signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found):
+        return True
+    if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found):
+        return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
     return fatal and all(jobs[source].ended_well(hit.last) for source, hit in found)
+
+
+_OF_KERNEL = re.compile(r"NVRM|kernel|\bmce\b|pcieport|dmesg|\W{0,2}\[ {0,6}\d{1,8}\.\d{3,9}\]")
+
+
+def _is_of_test(hit: Hit, checked: int) -> bool:
+    """Whether tests that all passed said it, and not the kernel: broken hardware is broken beside them, too."""
+    shown = hit.count == len(hit.lines)
+    return shown and hit.last < checked and not any(_OF_KERNEL.search(text) for _, text in hit.lines)
+
+
+_EVENT = re.compile(r"\s{0,12}Warning\s{1,8}[A-Z]\w{3,40}\s")
+
+
+def _is_of_start(hit: Hit, started: int) -> bool:
+    """Whether all of it are events of a pod before the line in which its container started."""
+    return hit.last < started and hit.count == len(hit.lines) and all(_EVENT.match(text) for _, text in hit.lines)
 
 
 _EARLY = re.compile(r"\W{0,2}\[ {0,6}\d{1,3}\.\d{3,9}\] ")

@@ -30,6 +30,7 @@ def page(facts: Facts, findings: Sequence[Finding], said: Verdict, proofs: Seque
     title = f"busbw doctor: {without_secrets(said.outcome.text)}"
     body = f"""<h1>{_text(title)}</h1>
 <p>{_text(summary(facts, findings))}</p>
+{_list(said.seen) if said.seen else ""}
 {taken}
 {parts}
 <h2>What was read</h2>

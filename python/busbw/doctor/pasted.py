@@ -44,19 +44,27 @@ def restored(text: str) -> list[tuple[int, str]] | None:
 
 _CAPPED = re.compile(r"\s+SW Power Cap\s*: Active\s*$")
 _POWER = re.compile(r"\s+(Current|Default) Power Limit\s*: (\d{2,4}\.\d\d W)")
+_POWER_WORD = re.compile(r"\bpower (?:limit|draw|usage)|\d ?W\b", re.IGNORECASE)
+_OTHER_REASONS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 
 
 def _without_full_power(lines: list[str]) -> list[str]:
     """The text of `nvidia-smi -q` without its word for a GPU at its limit, where each limit is the GPU's own.
 
-    That is how healthy GPUs work under full load; a limit that was lowered shows beside its default.
+    That is how healthy GPUs work under full load; a limit that was lowered shows beside its default. A list of all
+    reasons without limits (`-d PERFORMANCE`) says the same where no other reason holds.
     """
     if not any(map(_CAPPED.match, lines)):
         return lines
     limits: dict[str, list[str]] = {"Current": [], "Default": []}
     for found in filter(None, map(_POWER.match, lines)):
         limits[found[1]].append(found[2])
-    if not limits["Default"] or limits["Current"] != limits["Default"]:
+    if limits["Default"] or limits["Current"]:
+        if limits["Current"] != limits["Default"]:
+            return lines
+    elif any(_POWER_WORD.search(line) for line in lines) or not all(
+        any(reason in line and line.rstrip().endswith(": Not Active") for line in lines) for reason in _OTHER_REASONS
+    ):
         return lines
     return ["" if _CAPPED.match(line) else line for line in lines]
 

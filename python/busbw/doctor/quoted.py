@@ -90,6 +90,16 @@ _LINES = (
     r"\b(?:increase|decrease|raise|lower|set|use|try) (?:it|this) (?:if|when|where)\b",
     r"\b(?:may|can|could|might|would|will) (?:also )?return `?(?-i:cuda|nccl|CUDA|EAGAIN)",
     r"\b(?:is|are) not an? (?:error|failure)\b",
+    # Names of tasks, and events of a machine's log that ended.
+    r"^(?:TASK|PLAY|RUNNING HANDLER) \[|\|\s{0,8}Deasserted\s*$",
+    # Alerts that are over, checks that are told to be good, each in a line of its own.
+    r"^\s{0,8}\W{0,3}\[?RESOLVED\b|\"status\": ?\"resolved\"(?!.{0,400}\"firing\")",
+    r"^\s{0,8}(?:[\u2714\u2713\u2705\u2611]\ufe0f? |\[(?:x|X|v|V|\+)\] (?=.{0,200}\b(?:ok|healthy|no|passed)\b))\s?\S",
+    r"\"(?:health|health_?state|health_?status|verdict)\": ?\"(?:healthy|ok|pass(?:ed)?)\""
+    r"(?!.{0,400}\"(?:unhealthy|degraded|fail\w*|critical)\")",
+    # What a profiler counted by the names of calls, and what a counter of nanoseconds at the power limit holds.
+    r"^\s{0,8}\d{1,3}\.\d{1,2}%?\s{1,20}(?:[\d,.]{1,20}\s{1,20}){2,8}[A-Za-z_]\w{2,80}(?:\W.{0,200})?$",
+    r"^(?-i:DCGM_FI_DEV_(?:POWER|RELIABILITY|BOARD_LIMIT|LOW_UTIL|SYNC_BOOST)_VIOLATION)\b",
 )
 _QUOTED = re.compile("|".join(f"(?:{each})" for each in _LINES), re.IGNORECASE)
 
@@ -103,7 +113,7 @@ _ZERO = re.compile(
     rf"|^\W{{0,12}}(?:[\w./()-]{{1,60}} ){{0,4}}?\w{{0,40}}{_BAD}\w{{0,16}}(?:[_ ]\w{{1,30}}){{0,4}}[\"']?"
     r" ?[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$"
     # Cells of a table, and what a log counts by name.
-    rf"|^\W{{0,3}}\|[^|]{{0,80}}{_BAD}[^|]{{0,60}}(?:\| *0 *)+\|?\s*$"
+    rf"|^\W{{0,3}}(?:\|[^|]{{0,80}}){{0,3}}\|[^|]{{0,80}}{_BAD}[^|]{{0,60}}(?:\| *0 *)+\|?\s*$"
     rf"|^.{{0,200}}\b(?:{_BAD}|oom-kill|machine check)[\w -]{{0,24}}\b(?:counts?|events?|logged|total): ?0\s*$",
     re.IGNORECASE,
 )

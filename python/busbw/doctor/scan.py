@@ -26,14 +26,6 @@ OFTEN = 32
 """Lines of a shape that say nothing, after which it is looked into whether any further one can."""
 MAX_LINE, MAX_RESULT = 4096, 120
 
-# First words of NCCL's messages that are said in every healthy run, and of which no signature speaks, unless they
-# say that something is disabled or used.
-_PLAIN_WORDS = """
-    Search Channel Trees Tree Ring Connected Setting comm threadThresholds P2P Chunksize NVLS Pattern
-    Initialized Assigned Paths CPU GPU + ncclCommInitRank ncclCommInitRankConfig ncclCommInitAll
-    ncclCommSplit [Proxy Comm CC New AllReduce: Broadcast: AllGather: ReduceScatter: Reduce: ===
-    NCCL_DEBUG [Rank cudaDriverVersion"""
-_PLAIN = frozenset(_PLAIN_WORDS.split())
 # Bytes lose their digits several times as fast as characters do.
 DIGITS = b"0123456789"
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -45,7 +37,7 @@ _SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
 
 
-_OF_COURSE = frozenset({"end", "again", "back", "work"})
+_OF_COURSE = frozenset({"end", "again", "back", "work", "wish"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +159,7 @@ class Scanning:
         thrown = self.thrown if self.frame == lines else (0, "")
         # Steps behind the end were printed before it, and reached the file late: programs hold their output back.
         alive = self.alive if self.closed is None else self.closed
-        self.excused.settle(self.hits, alive, self.course)
+        self.excused.settle(self.hits, alive, self.course, closed=self.closed is not None)
         told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
             *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls,
@@ -210,7 +202,7 @@ class Scanning:
             if listed and "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:
                 self.ports.told()
         elif not source and key in self.alive_shapes:
-            self.alive = number
+            self._lives(line, number)
         within = self._follow_traceback(line, number)
         self.excused.passes(line, number)
         if self._tells_state(key, line, number):
@@ -253,6 +245,7 @@ class Scanning:
         if "again" in words and self.course.look_for_start(line, number):
             self.closed, told = None, True
         told = ("work" in words and self.course.busy.look(line, number)) or told
+        told = ("wish" in words and self.course.look_for_wish(line, number)) or told
         return ("back" in words and self.course.look_for_return(line, number)) or told
 
     def _is_source(self, line: str, number: int) -> bool:
@@ -265,7 +258,7 @@ class Scanning:
     def _plain(self, raw: str, at: int, number: int) -> bool:
         """Whether a line of NCCL's is one of those that every healthy run says."""
         told = "isabled" in raw or "Using" in raw or "nabled for GPU" in raw
-        if raw[at + 10 : at + 40].partition(" ")[0] in _PLAIN and not told:
+        if raw[at + 10 : at + 40].partition(" ")[0] in benign.PLAIN and not told:
             self.kinds["shown"] += " PCI[" in raw
             if "Init COMPLETE" in raw:
                 self.alive, self.closed = number, None
@@ -275,6 +268,11 @@ class Scanning:
         if " -> " in raw and life.RETURNED.search(raw, at):
             self._close()
         return False
+
+    def _lives(self, line: str, number: int) -> None:
+        """The job goes on there."""
+        self.alive = number
+        self.course.goes_on(number, served="HTTP/" in line or "throughput" in line)
 
     def _close(self) -> None:
         """The job ends: what it printed until now is what it did."""
@@ -323,7 +321,7 @@ class Scanning:
                 if self.alive == number:
                     self.alive_shapes.add(key)
         elif key in self.alive_shapes:
-            self.alive = number
+            self._lives(line, number)
         self.tried += len(known)
         foreign = key in self.foreign
         bare = quoted.without_zeros(line) if known else line
@@ -373,6 +371,7 @@ class Scanning:
             return (), seen.watched
         if benign.is_echo(line) or any(each.search(line) for each in seen.harmless):
             self.ignored = benign.opens_ignored(line)
+            self._follow_course(line, number, {"again"} & seen.watched)
             if benign.is_retry(line) and len(self.retry_shapes) < MAX_SHAPES:
                 self.retry_shapes.add(key)
             return (), seen.watched
@@ -400,5 +399,5 @@ class Scanning:
         elif self.began[0] and "on" in watched and life.ON.search(line):
             self.began = (0, "")
         if "alive" in watched and life.ALIVE.search(line) and not life.THROWN.search(line):
-            self.alive = number
+            self._lives(line, number)
             self.kinds["steps"] += 1

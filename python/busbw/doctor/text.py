@@ -49,8 +49,9 @@ def _assignment(name: str, value: str) -> str:
 
 
 def verdict_lines(verdict: Verdict) -> list[str]:
-    """What was read, what was not, and what follows."""
-    lines = sentences([f"verdict: {verdict.outcome.text}"], bullet="")
+    """What was seen of jobs, the verdict, what was read, and what was not."""
+    lines = sentences([clean(each) for each in verdict.seen[:4]], bullet="") if verdict.seen else []
+    lines += sentences([f"verdict: {verdict.text}"], bullet="")
     for label, said in (("read", verdict.read), ("unseen", verdict.unread)):
         for each in said[:12]:
             lines += _part(label, clean(each), WIDTH)

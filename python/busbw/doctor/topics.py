@@ -10,6 +10,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.advice import OF_MPI, mpi_advice
 from busbw.doctor.codes import code_in
+from busbw.doctor.excuse import is_handled
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.hit import speaker
 from busbw.doctor.kernel_lines import is_of_driver
@@ -86,10 +87,22 @@ def _is_of_end(scan: Scan, line: int, text: str) -> bool:
     return scan.course.had_ended(scan.alive, line) and _OF_END.search(text[:MAX_LOOK]) is not None
 
 
+def _came_through(scan: Scan, text: str) -> bool:
+    """Whether the job went on after the same line before, or the line says that it does without."""
+    on = max(scan.alive, scan.course.whole)
+    shape = text.translate(_DIGITS)
+    return on > 0 and (
+        is_handled(text[:MAX_LOOK]) or any(at < on and said.translate(_DIGITS) == shape for at, said in scan.strange)
+    )
+
+
+_DIGITS = str.maketrans("", "", "0123456789")
+
+
 def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         for line, text in scan.strange:
-            if _is_of_end(scan, line, text):
+            if _is_of_end(scan, line, text) or _came_through(scan, text):
                 continue
             if line > max(scan.alive, scan.course.whole) and not _DULL.search(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
@@ -134,7 +147,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
     """The first line that speaks of an error, where nothing at all says what it is about."""
     for scan in scans:
         for line, text in scan.strange:
-            if dull.search(text) or _is_of_end(scan, line, text):
+            if dull.search(text) or _is_of_end(scan, line, text) or _came_through(scan, text):
                 continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.

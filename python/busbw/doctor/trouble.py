@@ -30,7 +30,7 @@ _CODE = (
 )
 """A line of a program's source, as below a warning of Python or in a traceback: its names tell of no event."""
 _NO_ERROR = re.compile(
-    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|errors?\"? ?[:=]? ?0(?:\.0+)?(?![\w.])|debug|warning"
+    r"\b(?:no|0|without|ignor\w*) (?:error|fail)|\[[WI]\] |errors?\"? ?[:=]? ?0(?:\.0+)?(?![\w.])|debug|warning"
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
@@ -132,6 +132,8 @@ _MAY_FAIL = re.compile(
     re.IGNORECASE,
 )
 """What a box that only warns says where the job may end of it."""
+_NO_FAILURES = re.compile(r"\((?:no|0) (?:\w{1,20} )?(?:failures|errors|pending nodes|resource demands)\)")
+"""A table of states between rules, in which nothing failed."""
 _MAX_BOX = 30
 _MAX_LEVEL = 400
 
@@ -228,6 +230,7 @@ class Trouble:
             and _BOXED.search(text)
             and _TROUBLE.search(text)
             and not text.upper().startswith(("NOTE", "BY "))
+            and not _NO_FAILURES.search(text)
         ):
             assert self._box is not None
             start = number - len(self._box) - 1

@@ -37,11 +37,21 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome; `read` says what was examined, `unread` what was not there to examine, a sentence each."""
+    """The outcome; `read` says what was examined, `unread` what was not there to examine, a sentence each.
+
+    `seen` says of which jobs a log shows that they went on, and that no fault was found in it.
+    """
 
     outcome: Outcome
     read: tuple[str, ...]
     unread: tuple[str, ...]
+    seen: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The outcome in words; beside what was seen it is about what was not."""
+        limited = self.outcome is Outcome.UNKNOWN and self.seen
+        return f"{self.outcome.text} more than that: see what is unseen" if limited else self.outcome.text
 
 
 def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
@@ -53,7 +63,22 @@ def verdict(facts: Facts, findings: Sequence[Finding]) -> Verdict:
     else:
         healthy = _tells_health(facts) and not any(each.undecided for each in findings)
         outcome = Outcome.HEALTHY if healthy else Outcome.UNKNOWN
-    return Verdict(outcome, read, unread)
+    seen = () if outcome is Outcome.FOUND else tuple(filter(None, map(_seen_of, facts.scans)))
+    return Verdict(outcome, read, unread, seen)
+
+
+def _seen_of(scan: Scan) -> str | None:
+    """That the job of a log went on, or ended as it should; None where the log shows neither."""
+    went_on, ended = scan.course.beats, scan.ended or scan.course.done
+    if (not went_on and not ended) or _last_words(scan) or scan.passed_over or _stands_still(scan):
+        return None
+    if went_on:
+        lines = f"{went_on} lines of progress, up to line {scan.alive}" if went_on > 1 else "a line shows it"
+        progress = f"the job went on ({lines})"
+        end = " and ended as it should" if ended else "; the log ends while it goes on"
+    else:
+        progress, end = f"the job says in line {ended} that it ended as it should", ""
+    return f"{scan.source}: {progress}{end}; no fault was found in it"
 
 
 def _tells_health(facts: Facts) -> bool:
@@ -143,7 +168,10 @@ def _unread_log(log: NcclLog, scan: Scan, told: Set[tuple[str, int | None]]) -> 
     if not scan.lines:
         yield f"{log.source}: it is empty"
     elif not scan.kinds["nccl"]:
-        yield f"{log.source}: it holds no line of NCCL; run with NCCL_DEBUG=INFO"
+        yield (
+            f"{log.source}: it holds no line of NCCL, so that nothing tells how GPUs and hosts were joined; run with "
+            "NCCL_DEBUG=INFO"
+        )
     elif not log.communicators or not any(each.ranks for each in log.communicators):
         yield (
             f"{log.source}: no communicator's init is in it; give the log from its start, with NCCL_DEBUG=INFO "

@@ -84,6 +84,19 @@ CAME_THROUGH = {
         slurm-requeue-two-attempts teardown-nccl-many teardown-python-threads caught-list swallowed-in-callback
         pytest-dist ib-flap-then-fine tf-levels pbs-lsf-done config-yaml faq-page man-page
     """,
+    "h106": """
+        caught-in-loop notebook-stop spot-drain vgg-smi-performance pod-events-come-through
+        slow-server-request halved-batch preload-first-and-last one-host-as-two
+    """,
+    "h107": """
+        maxtext-emergency vllm-bench-aborts sglang-pd k8s-describe-good openmpi-mca mlx5-boot asan-ubsan
+        pytest-log-cli json-null-errors retry-then-good ctrl-c-then-next preempt-saved nvidia-smi-busy
+        probe-batch-size preloaded-missing
+    """,
+    "h107b": """
+        accelerate-skip kubectl-events-normal go-test unittest mpi-hello-ompi5 libfabric-info tensorflow
+        node-replaced
+    """,
 }
 """Logs of a file in which something failed: only the end, or the lines around it, say that it came to nothing."""
 _WHOLE = {*BY_THE_WHOLE, *(f"{file}-{name}" for file, names in CAME_THROUGH.items() for name in names.split())}
