@@ -20,6 +20,7 @@ from busbw.doctor.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
+from busbw.doctor.of_pieces import with_pieces
 from busbw.doctor.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
@@ -29,6 +30,7 @@ from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
+from busbw.machine.topology.pieces import MAX_BYTES, shows_machine
 from busbw.records import Record, read_records
 
 HELD_BYTES = 64 << 10
@@ -202,7 +204,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if "<graphs" in text:
         return replace(snapshot, graph=_text(name)), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
-        return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
+        return _with_log(snapshot, name, text), ()
     if name.endswith(".conf") or _is_conf(text):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
@@ -210,7 +212,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     if text.lstrip().startswith("<") or (shown and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
-    return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
+    return _with_log(snapshot, name, text), ()
 
 
 def _may_be_record(text: str) -> bool:
@@ -251,6 +253,9 @@ def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
     """A machine, and the log that may stand behind it; a log that only begins like a machine is one."""
+    text = _text(name).text or ""
+    if (found := with_pieces(snapshot, name, text)) is not None:
+        return found
     try:
         found = _with_topology(snapshot, name)
     except UserError:
@@ -258,9 +263,18 @@ def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
         if log.text is None or not tells_fault(log.text):
             raise
         return replace(snapshot, logs=(*snapshot.logs, log))
-    text = _text(name).text or ""
     said = "" if text.lstrip("\ufeff \t\r\n").startswith("<") else beside_topology(text)
     return replace(found, logs=(*found.logs, TextFile(name, said))) if said else found
+
+
+def _with_log(snapshot: Snapshot, name: str, start: str) -> Snapshot:
+    """A log, and the machine that outputs in it show."""
+    if shows_machine(start) and Path(name).stat().st_size <= MAX_BYTES:
+        text = _text(name).text or ""
+        EFFORT.spend(len(text) * PER_MIB_LOOKED_AT / MIB)
+        if (found := with_pieces(snapshot, name, text)) is not None:
+            return found
+    return replace(snapshot, logs=(*snapshot.logs, _log(name)))
 
 
 def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:

@@ -51,10 +51,10 @@ def tells_fault(text: str) -> bool:
 def _others(text: str, own: Callable[[str], bool]) -> str:
     lines = ["" if own(line) else line for line in text.split("\n")[:MAX_LINES]]
     others = "\n".join(lines)
-    return others if any(lines) and (tells_fault(others) or _tells_job(others)) else ""
+    return others if any(lines) and (tells_fault(others) or tells_job(others)) else ""
 
 
-def _tells_job(text: str) -> bool:
+def tells_job(text: str) -> bool:
     """Whether the text shows a job that goes on, or that its work is done."""
     found = scan(text.split("\n")[:MAX_LINES], "", ())
     return bool(found.alive or found.course.done)

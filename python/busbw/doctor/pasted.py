@@ -41,7 +41,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     return list(enumerate(spelled, 1)) if changed or spelled != lines else None
 
 
-_COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/ ]{1,12}\])?")
+_COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/% ]{1,12}\])?")
 _ASKED = re.compile(
     r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
 )

@@ -86,3 +86,5 @@ class Snapshot:
     processes: tuple[ProcessState, ...] = ()
     libraries: tuple[LibraryFile, ...] = ()
     notes: tuple[str, ...] = ()
+    listed_gpus: int | None = None
+    """GPUs that `lspci` lists where nvidia-smi shows others; None where they agree or one of both is missing."""

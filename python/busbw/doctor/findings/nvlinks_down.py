@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.machine.topology.model import SWITCH, Gpu, Machine
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, PathType
 from busbw.machine.topology.names import product, takes_bridges
 
 NAME = "nvlinks-down"
@@ -17,6 +17,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is None:
         return
+    if (bare := _without_any(machine)) is not None:
+        yield bare
     for gpu in machine.gpus:
         wired = 0 if takes_bridges(gpu.name) else gpu.nvlink_count + gpu.nvlinks_down
         wanted = max(_of_peers(machine, gpu), wired, _of_product(machine, gpu))
@@ -24,6 +26,28 @@ def examine(facts: Facts) -> Iterator[Finding]:
             yield _down(machine, gpu, wanted)
 
 
+def _without_any(machine: Machine) -> Finding | None:
+    """A matrix in which boards that are wired by NVLinks show none between any two of them."""
+    known = [product(gpu.name) for gpu in machine.gpus]
+    wired = all(each is not None and (each.nvlinks or 0) >= _OF_BOARDS for each in known)
+    pairs = [machine.between(a.key, b.key) for a, b in zip(machine.gpus, machine.gpus[1:], strict=False)]
+    # Listings of devices show no paths; who shows none between neighbours shows how they are joined instead.
+    shown = bool(pairs) and all(pair is not None and pair.path is not PathType.NVLINK for pair in pairs)
+    drawn = shown and not any(gpu.nvlinks or gpu.nvlinks_down for gpu in machine.gpus) and not machine.bridges
+    if not (wired and drawn and any(nic.bus_id is None for nic in machine.nics)):
+        return None
+    paths = sorted({pair.path.value for pair in pairs if pair is not None})
+    return Finding(
+        NAME, Severity.ERROR, f"no NVLink joins any two of {len(machine.gpus)} GPUs, though the boards have them",
+        (Evidence(f"paths between GPUs are {', '.join(paths)}: {machine.gpus[0].name}", machine.source),),
+        Cost("all that GPUs exchange goes over PCIe and the host: a tenth of the rate"),
+        "look at nvidia-fabricmanager (systemctl status; of the driver's version), at `nvidia-smi nvlink -s` and for "
+        "MIG. In a VM or container the host has to give the NVSwitches",
+        _PROOF,
+    )  # fmt: skip
+
+
+_OF_BOARDS = 8
 MESH = 8
 """GPUs of a board with a mesh of single and double links (V100): of a part of it some have fewer than others."""
 

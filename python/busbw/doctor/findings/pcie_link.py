@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.model import Gpu, Nic
 
 NAME = "pcie-link"
@@ -17,7 +18,7 @@ _PROOF = Proof(instruction="measure host-to-device copies before and after resea
 def examine(facts: Facts) -> Iterator[Finding]:
     if facts.machine is None:
         return
-    idle = {gpu.index for gpu in facts.snapshot.gpus if gpu.pstate is None or gpu.pstate > 0 or "idle" in gpu.slowdowns}
+    idle = _idle(facts)
     devices: list[Gpu | Nic] = [*facts.machine.gpus, *facts.machine.nics]
     for device in devices:
         link = device.pcie
@@ -45,6 +46,32 @@ def examine(facts: Facts) -> Iterator[Finding]:
             "look again under load" if resting else "reseat the device, check riser, BIOS setting and firmware",
             _PROOF,
         )  # fmt: skip
+
+
+_WORKS_PERCENT = 20.0
+_RESTS = 5
+"""The performance state from which on a GPU rests; GeForce boards compute in P2."""
+_LOWERED = 2
+"""The highest generation to which idle GPUs lower their links."""
+
+
+def _idle(facts: Facts) -> set[int]:
+    """The GPUs that rest, by what nvidia-smi says of them; where it says nothing, those of a machine that all rest."""
+    states = {each.index: each for each in facts.snapshot.gpus}
+    gpus = facts.machine.gpus if facts.machine else ()
+    lowered = [gpu for gpu in gpus if gpu.pcie.generation and gpu.pcie.generation <= _LOWERED]
+    all_rest = bool(lowered) and len(lowered) == len(gpus)
+    return {
+        gpu.index for gpu in gpus if (_rests(states[gpu.index]) if gpu.index in states else all_rest)
+    }  # fmt: skip
+
+
+def _rests(gpu: GpuState) -> bool:
+    if "idle" in gpu.slowdowns:
+        return True
+    if gpu.pstate is None or gpu.pstate == 0:
+        return gpu.pstate is None and (gpu.utilisation_percent or 0.0) < _WORKS_PERCENT
+    return gpu.pstate >= _RESTS or (gpu.utilisation_percent or 0.0) < _WORKS_PERCENT
 
 
 def _rate(rate: float | None) -> str:

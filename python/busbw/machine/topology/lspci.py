@@ -13,9 +13,15 @@ from busbw.machine.topology.rates import pcie_generation
 
 MAX_LINES = 500_000
 _DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([^:]{3,60}): (.{1,200})")
-_LINK = re.compile(r"\s+Lnk(Cap|Sta):\s.*?Speed (\d{1,3}(?:\.\d)?)GT/s[^,]*, Width x(\d{1,2})")
-_NUMA = re.compile(r"\s+NUMA node: (\d{1,4})")
-_ACS = re.compile(r"\s+ACSCtl:\s.*(?:ReqRedir\+|CmpltRedir\+|UpstreamFwd\+)")
+_BARE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):?\s*$")
+"""The address alone, as a loop over devices prints it before what it shows of each."""
+_ASKED = re.compile(r"\blspci\b[^|;&]{0,80}?\s-s ?((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?![0-9a-f])")
+_PROMPT = re.compile(r"\S{0,40}(?:\[[^\]]{1,60}\])?(?:@\S{1,60})?(?: \S{1,40})?[$#] |\[[^\]]{3,60}\][$#] ")
+_LINK = re.compile(r"\s*Lnk(Cap|Sta):\s.*?Speed (\d{1,3}(?:\.\d)?)GT/s[^,]*, Width x(\d{1,2})")
+_NUMA = re.compile(r"\s*NUMA node: (\d{1,4})")
+_ACS = re.compile(r"\s*ACSCtl:\s.*(?:ReqRedir\+|CmpltRedir\+|UpstreamFwd\+)")
+_CLASS = re.compile(r" \[[0-9a-f]{4}\]$")
+_KINDS = re.compile(r"(?:controller|bridge|Bridge|accelerators?|coprocessor|device)(?: \[[0-9a-f]{4}\])?$")
 _NAME = re.compile(r"\[([^\[\]]{3,60})\]")
 _GPU_KINDS = ("3D controller", "VGA compatible controller", "Display controller")
 _AMD_KINDS = ("Processing accelerators", *_GPU_KINDS)
@@ -37,15 +43,38 @@ class PciDevice:
 
 def read_lspci(text: str, source: str) -> tuple[PciDevice, ...]:
     """Every device of the listing; UserError where there is none."""
-    devices: list[PciDevice] = []
+    devices: dict[str, PciDevice] = {}
+    now = ""
     for number, line in enumerate(text.splitlines()[:MAX_LINES], 1):
-        if found := _DEVICE.match(line):
-            devices.append(PciDevice(normal_bus_id(found[1]), found[2], found[3].strip(), number))
-        elif devices:
-            devices[-1] = _detail(devices[-1], line)
-    if not devices:
+        found = _DEVICE.match(line)
+        bare = _BARE.match(line) or _ASKED.search(line)
+        if found:
+            now = normal_bus_id(found[1])
+            kind, name = _CLASS.sub("", found[2]), found[3].strip()
+            known = devices.get(now) or PciDevice(now, kind, name, number)
+            devices[now] = known if known.name else replace(known, kind=kind, name=name)
+        elif bare:
+            now = normal_bus_id(bare[1])
+            devices.setdefault(now, PciDevice(now, "", "", number))
+        elif _PROMPT.match(line):
+            now = ""  # what the next command shows is not of the last device
+        elif now:
+            devices[now] = _detail(devices[now], line)
+    shown = tuple(each for each in devices.values() if each.kind or each != PciDevice(each.bus_id, "", "", each.line))
+    if not any(each.kind for each in shown):
         raise UserError(f"{source} shows no device of `lspci`")
-    return tuple(devices)
+    return shown
+
+
+def is_device(line: str) -> bool:
+    """Whether the line names a device as `lspci` does; times of logs begin like addresses."""
+    found = _DEVICE.match(line)
+    return found is not None and _KINDS.search(found[2]) is not None
+
+
+def is_detail(line: str) -> bool:
+    """Whether the line is the address of a device alone, or what `lspci -vv` shows of one."""
+    return any(each.match(line) for each in (_BARE, _LINK, _NUMA)) or line.lstrip().startswith(("ACSCtl:", "ACSCap:"))
 
 
 def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
@@ -69,7 +98,9 @@ def _detail(device: PciDevice, line: str) -> PciDevice:
         generation, width = pcie_generation(float(found[2])), int(found[3]) or None
         if found[1] == "Cap":
             return replace(device, pcie=replace(device.pcie, max_generation=generation, max_width=width))
-        return replace(device, pcie=replace(device.pcie, generation=generation, width=width))
+        # A device that was asked twice was idle once: its rate at work is what the link can do.
+        fastest = max(generation or 0, device.pcie.generation or 0) or None
+        return replace(device, pcie=replace(device.pcie, generation=fastest, width=width))
     if found := _NUMA.match(line):
         return replace(device, numa=int(found[1]))
     if _ACS.match(line):

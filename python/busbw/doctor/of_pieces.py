@@ -1,0 +1,77 @@
+"""A paste of several outputs as a snapshot: the machine that they show, and a log of all that none of them is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.mixed import tells_fault, tells_job
+from busbw.doctor.snapshot import HostState, Snapshot, TextFile
+from busbw.machine.topology.assemble import together
+from busbw.machine.topology.pieces import Pieces, read_pieces
+
+_PROSE = re.compile(r"[#>*-]{0,3} ?[A-Za-z(\d](?:[^\t|{}<>=/\\]| /){2,400}$")
+_MOST_PROSE = 8
+_PORTS = ("CA '", "hca_id:", "Infiniband device '")
+
+
+def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
+    """The snapshot with all that the text shows; None where it shows no machine, or another than is known."""
+    pieces = read_pieces(text, name)
+    if pieces is None or snapshot.live or pieces.unread:
+        return None
+    machine = pieces.machine if snapshot.machine is None else together(snapshot.machine, pieces.machine)
+    if machine is None:
+        return None
+    host = snapshot.host
+    redirects = tuple(each.bus_id for each in pieces.pci if each.redirects)
+    if redirects and host is None:
+        host = HostState(acs_redirects=redirects)
+    file = TextFile(name, pieces.xml) if pieces.xml and snapshot.topology is None else snapshot.topology
+    driver = replace(snapshot.driver, asked=name) if pieces.gpus and not snapshot.gpus else snapshot.driver
+    found = replace(
+        snapshot, machine=machine, host=host, topology=file, gpus=snapshot.gpus or pieces.gpus, driver=driver,
+        listed_gpus=pieces.listed if snapshot.listed_gpus is None else snapshot.listed_gpus,
+    )  # fmt: skip
+    return _with_rest(found, name, pieces)
+
+
+def _with_rest(snapshot: Snapshot, name: str, pieces: Pieces) -> Snapshot:
+    """What is left is a log where it tells anything, or where nobody can say that it tells nothing."""
+    if not pieces.rest.strip():
+        return snapshot
+    speaks = tells_fault(pieces.rest) or tells_job(pieces.rest)
+    unknown = _unknown(pieces.rest)
+    if not speaks and unknown is None:
+        return snapshot
+    if not speaks and unknown is not None:
+        line, said = unknown
+        note = f"{name}:{line}: what stands there is of no output that tells how the machine is: {said}"
+        snapshot = replace(snapshot, notes=(*snapshot.notes, note))
+    return replace(snapshot, logs=(*snapshot.logs, TextFile(name, pieces.rest)))
+
+
+def _unknown(rest: str) -> tuple[int, str] | None:
+    """The first line that is neither somebody's words nor of a listing of ports; None where there is none."""
+    prose, of_ports = 0, False
+    for number, line in enumerate(rest.split("\n"), 1):
+        if not line.strip():
+            continue
+        of_ports = line.startswith(_PORTS) or (of_ports and line[0].isspace())
+        if of_ports:
+            continue
+        if _is_prose(line):
+            prose += 1
+            if prose <= _MOST_PROSE:
+                continue
+        return number, shortened(clean(line.strip()), 80)
+    return None
+
+
+def _is_prose(line: str) -> bool:
+    """Whether somebody wrote the line and no program: words with single spaces between."""
+    line = line.rstrip()
+    letters = sum(each.isalpha() or each == " " for each in line)
+    return "  " not in line and _PROSE.match(line) is not None and letters >= 0.75 * len(line) and " " in line
