@@ -14,7 +14,11 @@ from busbw.machine.topology.pieces import Pieces, read_pieces
 
 _PROSE = re.compile(r"[#>*-]{0,3} ?[A-Za-z(\d](?:[^\t|{}<>=/\\]| /){2,400}$")
 _MOST_PROSE = 8
-_PORTS = ("CA '", "hca_id:", "Infiniband device '")
+_LISTINGS = (
+    *("CA '", "hca_id:", "Infiniband device '", "GPU 0000"),
+    *("==============NVSMI", "Timestamp  ", "Driver Version  ", "CUDA Version  ", "Attached GPUs  "),
+)
+"""How listings begin of which signatures and readers know each line: of ports, and of `nvidia-smi -q`."""
 
 
 def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
@@ -33,6 +37,7 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     driver = replace(snapshot.driver, asked=name) if pieces.gpus and not snapshot.gpus else snapshot.driver
     found = replace(
         snapshot, machine=machine, host=host, topology=file, gpus=snapshot.gpus or pieces.gpus, driver=driver,
+        others=(*snapshot.others, *pieces.others),
         listed_gpus=pieces.listed if snapshot.listed_gpus is None else snapshot.listed_gpus,
     )  # fmt: skip
     return _with_rest(found, name, pieces)
@@ -54,13 +59,13 @@ def _with_rest(snapshot: Snapshot, name: str, pieces: Pieces) -> Snapshot:
 
 
 def _unknown(rest: str) -> tuple[int, str] | None:
-    """The first line that is neither somebody's words nor of a listing of ports; None where there is none."""
-    prose, of_ports = 0, False
+    """The first line that is neither somebody's words nor of a listing that is known; None where there is none."""
+    prose, listed = 0, False
     for number, line in enumerate(rest.split("\n"), 1):
         if not line.strip():
             continue
-        of_ports = line.startswith(_PORTS) or (of_ports and line[0].isspace())
-        if of_ports:
+        listed = line.startswith(_LISTINGS) or (listed and line[0].isspace())
+        if listed:
             continue
         if _is_prose(line):
             prose += 1
@@ -74,4 +79,4 @@ def _is_prose(line: str) -> bool:
     """Whether somebody wrote the line and no program: words with single spaces between."""
     line = line.rstrip()
     letters = sum(each.isalpha() or each == " " for each in line)
-    return "  " not in line and _PROSE.match(line) is not None and letters >= 0.75 * len(line) and " " in line
+    return "  " not in line and _PROSE.match(line) is not None and letters >= 0.66 * len(line) and " " in line

@@ -46,6 +46,8 @@ _ASKED = re.compile(
     r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
 )
 _MOST_COLUMNS = 64
+_QUERIES = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
+_FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
 SPELLED = "nvidia-smi says "
 
 
@@ -113,15 +115,19 @@ def _without_open_bridges(lines: list[str]) -> list[str]:
 def _spelled(lines: list[str]) -> Iterator[str]:
     """Rows of `nvidia-smi --query-gpu=... --format=csv`, each value behind its column's name."""
     names: list[str] = []
-    for line in lines:
+    for raw in lines:
+        line = raw
         cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)] if "," in line else []
         if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
             names = [each.partition(" ")[0] for each in cells]
+            line = ""  # names of columns tell of nothing that happened
         elif names and len(cells) == len(names):
             yield SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
             continue
         else:
             names = []
+            if _QUERIES.search(line) and not _FAILS.search(line):
+                line = ""
         yield line
 
 

@@ -86,5 +86,7 @@ class Snapshot:
     processes: tuple[ProcessState, ...] = ()
     libraries: tuple[LibraryFile, ...] = ()
     notes: tuple[str, ...] = ()
+    others: tuple[Machine, ...] = ()
+    """Further machines that the same paste shows."""
     listed_gpus: int | None = None
     """GPUs that `lspci` lists where nvidia-smi shows others; None where they agree or one of both is missing."""

@@ -10,6 +10,14 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-faults"
+_LARGE_MIB, _WINDOW_MIB = 70_000.0, 4096.0
+
+
+def _has_small_window(gpu: GpuState) -> bool:
+    """Boards of so much memory are for servers, whose window holds all of it; those of workstations show 256 MiB."""
+    return gpu.bar1_MiB is not None and (gpu.memory_total_MiB or 0.0) > _LARGE_MIB and gpu.bar1_MiB < _WINDOW_MIB
+
+
 _PROOF = Proof(instruction="reset the GPU after the repair and look at `nvidia-smi -q -d ECC,ROW_REMAPPER`")
 
 
@@ -65,6 +73,15 @@ _TROUBLES = (
         fact="rows remapped for uncorrectable errors",
         cost="none",
         fix="watch the number",
+    ),
+    Trouble(
+        _has_small_window,
+        Severity.WARNING,
+        "its window of memory (BAR1) has {gpu.bar1_MiB:.0f} MiB: NICs cannot reach all of its memory",
+        fact="BAR1 has {gpu.bar1_MiB:.0f} MiB of {gpu.memory_total_MiB:.0f} MiB",
+        cost="GPU Direct RDMA and P2P fail or map little at a time",
+        fix="switch on Above 4G Decoding (large BAR, 64-bit MMIO) in the BIOS, boot with pci=realloc; in a VM ask for a "
+        "larger MMIO window",
     ),
     Trouble(
         lambda gpu: gpu.compute_mode and "prohibited" in gpu.compute_mode.lower(),

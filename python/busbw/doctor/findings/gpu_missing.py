@@ -21,9 +21,15 @@ def examine(facts: Facts) -> Iterator[Finding]:
     shown = len(machine.gpus)
     # A container is given a part of the GPUs, and sees all of them on the bus: mostly the half or fewer.
     if listed is not None and listed // 2 < shown < listed:
-        yield _missing(machine, f"{listed - shown} of {listed} GPUs are missing", f"lspci lists {listed} GPUs, nvidia-smi {shown}")
+        yield _missing(
+            machine, f"{listed - shown} of {listed} GPUs are missing", f"lspci lists {listed} GPUs, nvidia-smi {shown}"
+        )
     elif listed is None and shown == BOARD - 1 and _is_board(machine):
-        yield _missing(machine, f"a GPU is missing: {shown} of a board of {BOARD} are shown", f"{shown} GPUs, all joined by NVSwitches")
+        yield _missing(
+            machine,
+            f"a GPU of a board of {BOARD} is missing",
+            f"{shown} GPUs, all joined by NVSwitches",
+        )
 
 
 def _is_board(machine: Machine) -> bool:
@@ -34,7 +40,7 @@ def _missing(machine: Machine, title: str, seen: str) -> Finding:
     return Finding(
         NAME, Severity.ERROR, title, (Evidence(seen, machine.source),),
         Cost("jobs that ask for all GPUs of the node do not start"),
-        "look in dmesg for Xid 79, RmInitAdapter and `fallen off the bus`. Take the node out of service and power-cycle "
+        "look in dmesg for Xid 79, RmInitAdapter and `fallen off the bus`. Drain the node and power-cycle "
         "it; where the GPU stays away, reseat or replace it",
         Proof(instruction="compare `lspci -d 10de:` with `nvidia-smi -L` after a power cycle"), stage=Stage.HARDWARE,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
 from busbw.machine.topology.audit import NEAR
-from busbw.machine.topology.model import Machine, PathType
+from busbw.machine.topology.model import Gpu, Machine, Nic, PathType
 
 NAME = "flat-topology"
 FEW = 2
@@ -45,7 +45,7 @@ def _flat(machine: Machine) -> list[str]:
     if not paths or paths & NEAR or len(paths) > 1:
         return []
     path = next(iter(paths)).value
-    devices = [*machine.gpus, *nics]
+    devices: list[Gpu | Nic] = [*machine.gpus, *nics]
     if all(each.bridges for each in devices):
         bare = all(len(each.bridges) == 1 for each in devices)
         lost = [each for each in devices if each.numa is None or each.pcie.generation is None]

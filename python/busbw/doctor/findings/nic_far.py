@@ -29,7 +29,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     if machine is not None and (nics := apart(machine)):
         yield Finding(
             NAME, Severity.WARNING,
-            f"every GPU lies on another socket than the NIC{'s' * (len(nics) > 1)} {', '.join(nics[:4])}: all paths are SYS",
+            f"no GPU lies on the socket of the NIC{'s' * (len(nics) > 1)} {', '.join(nics[:4])}: all paths are SYS",
             (Evidence(f"SYS from {len(machine.gpus)} GPUs to {', '.join(nics[:8])}", machine.source), *said[:2]),
             _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,
         )  # fmt: skip

@@ -17,9 +17,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is None:
         return
-    if (bare := _without_any(machine)) is not None:
+    parted = {each.index for each in facts.snapshot.gpus if each.mig}
+    if not parted and (bare := _without_any(machine)) is not None:
         yield bare
     for gpu in machine.gpus:
+        if gpu.index in parted:
+            continue  # told as what it is
         wired = 0 if takes_bridges(gpu.name) else gpu.nvlink_count + gpu.nvlinks_down
         wanted = max(_of_peers(machine, gpu), wired, _of_product(machine, gpu))
         if gpu.nvlink_count < wanted:
@@ -33,8 +36,8 @@ def _without_any(machine: Machine) -> Finding | None:
     pairs = [machine.between(a.key, b.key) for a, b in zip(machine.gpus, machine.gpus[1:], strict=False)]
     # Listings of devices show no paths; who shows none between neighbours shows how they are joined instead.
     shown = bool(pairs) and all(pair is not None and pair.path is not PathType.NVLINK for pair in pairs)
-    drawn = shown and not any(gpu.nvlinks or gpu.nvlinks_down for gpu in machine.gpus) and not machine.bridges
-    if not (wired and drawn and any(nic.bus_id is None for nic in machine.nics)):
+    drawn = shown and all(gpu.cpus and not gpu.bridges for gpu in machine.gpus)
+    if not (wired and drawn) or any(gpu.nvlinks or gpu.nvlinks_down for gpu in machine.gpus):
         return None
     paths = sorted({pair.path.value for pair in pairs if pair is not None})
     return Finding(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.gpu_state import GpuState
-from busbw.machine.topology.model import Gpu, Nic
+from busbw.machine.topology.model import Gpu, Machine, Nic
+from busbw.machine.topology.rates import pcie_GBps
 
 NAME = "pcie-link"
 WIDE = 16
@@ -18,6 +20,7 @@ _PROOF = Proof(instruction="measure host-to-device copies before and after resea
 def examine(facts: Facts) -> Iterator[Finding]:
     if facts.machine is None:
         return
+    yield from _behind_others(facts.machine)
     idle = _idle(facts)
     devices: list[Gpu | Nic] = [*facts.machine.gpus, *facts.machine.nics]
     for device in devices:
@@ -72,6 +75,32 @@ def _rests(gpu: GpuState) -> bool:
     if gpu.pstate is None or gpu.pstate == 0:
         return gpu.pstate is None and (gpu.utilisation_percent or 0.0) < _WORKS_PERCENT
     return gpu.pstate >= _RESTS or (gpu.utilisation_percent or 0.0) < _WORKS_PERCENT
+
+
+def _behind_others(machine: Machine) -> Iterator[Finding]:
+    """GPUs whose links are slower than those of all others alike, where nobody says what the links can do at most."""
+    links = {gpu.key: gpu.pcie for gpu in machine.gpus if gpu.pcie.generation and gpu.pcie.width}
+    if len(links) < len(machine.gpus) or any(each.max_generation or each.max_width for each in links.values()):
+        return
+    usual, often = Counter((each.generation, each.width) for each in links.values()).most_common(1)[0]
+    most = pcie_GBps(*usual)
+    slow = [gpu for gpu in machine.gpus if most and (gpu.pcie.GBps or most) < most]
+    if often < _ALIKE or len(slow) + often != len(links) or 4 * len(slow) > len(links):
+        return
+    for gpu in slow:
+        where = f"{machine.source}: {gpu.bus_id or gpu.key}"
+        factor = most / gpu.pcie.GBps if most and gpu.pcie.GBps else None
+        yield Finding(
+            NAME, Severity.WARNING,
+            f"PCIe of {gpu.key} runs at generation {gpu.pcie.generation} x{gpu.pcie.width}, that of the other GPUs at "
+            f"{usual[0]} x{usual[1]}",
+            (Evidence(f"{_rate(gpu.pcie.GBps)} of {_rate(most)} per direction", where),),
+            Cost("copies to the host, and transfers over PCIe, by that factor", factor, "line rates of PCIe"),
+            "reseat the device, check riser, slot (lanes, bifurcation), BIOS setting and firmware", _PROOF,
+        )  # fmt: skip
+
+
+_ALIKE = 3
 
 
 def _rate(rate: float | None) -> str:

@@ -38,10 +38,11 @@ def examine(facts: Facts) -> Iterator[Finding]:
         keys = ", ".join(gpu.key for gpu in lacking)
         yield Finding(
             NAME, Severity.WARNING,
-            f"a NIC is missing: {keys} has {len(near(machine, lacking[0])) or 'no'} NIC near it, the other GPUs have {usual}",
+            f"a NIC is missing: {keys} has {len(near(machine, lacking[0])) or 'no'} near it, other GPUs {usual}",
             tuple(Evidence(f"{gpu.key}: {', '.join(near(machine, gpu)) or 'no PIX or PXB to any NIC'}", machine.source)
                   for gpu in lacking[:8]),
-            _COST, "look for the NIC with lspci and dmesg (mlx5_core). Reseat the card or its riser, look at firmware and "
+            _COST,
+            "look for the NIC with lspci and dmesg (mlx5_core). Reseat the card or its riser, look at firmware and "
             "BIOS slot, and at whether a container or VM was given it",
             Proof(instruction="compare lspci and ibdev2netdev with a machine of the same model"), stage=Stage.HARDWARE,
         )  # fmt: skip

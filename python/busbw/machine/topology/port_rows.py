@@ -1,4 +1,4 @@
-"""RDMA ports as listings show them: `ibstat`, `ibstatus`, `ibdev2netdev`, `ibv_devinfo`; by device, its rate and state."""
+"""RDMA ports as `ibstat`, `ibstatus`, `ibdev2netdev` and `ibv_devinfo` list them: by device its rate and state."""
 
 from __future__ import annotations
 

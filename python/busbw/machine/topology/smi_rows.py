@@ -1,4 +1,4 @@
-"""The state of GPUs as people paste it: the table of `nvidia-smi`, and rows of `nvidia-smi --query-gpu=... --format=csv`."""
+"""The state of GPUs as people paste it: the table of `nvidia-smi`, and rows of its `--query-gpu=... --format=csv`."""
 
 from __future__ import annotations
 
