@@ -15,15 +15,15 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import (
     FINDINGS,
     below_expected,
+    flat_topology,
     gpu_missing,
-    hidden_devices,
     init_incomplete,
     nccl_warnings,
     nic_far,
+    nic_missing,
     nvlinks_down,
     pcie_link,
     port_speeds,
-    ports_near,
     steps_slower,
     suspect_setting,
 )
@@ -59,7 +59,7 @@ def _of_machine(facts: Facts) -> list[Finding]:
     """What is found of a machine by its links alone, as of a further one in the same paste."""
     return [
         finding
-        for module in (nvlinks_down, pcie_link, gpu_missing, hidden_devices, nic_far, ports_near, port_speeds)
+        for module in (nvlinks_down, pcie_link, gpu_missing, flat_topology, nic_far, nic_missing, port_speeds)
         for finding in module.examine(facts)
     ]
 

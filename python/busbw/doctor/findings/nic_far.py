@@ -55,4 +55,4 @@ def by_distance(log: NcclLog) -> bool:
     if "too far" not in log.gdr or ("disabled" in log.gdr and "enabled" not in log.gdr):
         return False
     pairs = [each for each in (log.largest.transports if log.largest else ()) if each.kind == "NET"]
-    return not any(each.gdr for each in pairs)
+    return bool(pairs) and not any(each.gdr for each in pairs)

@@ -80,7 +80,11 @@ def _rests(gpu: GpuState) -> bool:
 def _behind_others(machine: Machine) -> Iterator[Finding]:
     """GPUs whose links are slower than those of all others alike, where nobody says what the links can do at most."""
     links = {gpu.key: gpu.pcie for gpu in machine.gpus if gpu.pcie.generation and gpu.pcie.width}
-    if len(links) < len(machine.gpus) or any(each.max_generation or each.max_width for each in links.values()):
+    if (
+        not links
+        or len(links) < len(machine.gpus)
+        or any(each.max_generation or each.max_width for each in links.values())
+    ):
         return
     usual, often = Counter((each.generation, each.width) for each in links.values()).most_common(1)[0]
     most = pcie_GBps(*usual)

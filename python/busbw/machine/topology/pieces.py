@@ -142,8 +142,8 @@ def _read(text: str, source: str) -> Pieces | None:
     pci: tuple[PciDevice, ...] = ()
     if any(map(is_device, lines)):
         pci = read_lspci(text, source)
-    if not (shown or pci or states):
-        return None
+    if not (pci or states or any(kind != _LINKS for kind, _ in shown)):
+        return None  # alone a list of links is often only a part of one
     return _put_together(shown, states, pci, source, _Left(text, xml, tuple(unread), plain, bool(rows)))
 
 
