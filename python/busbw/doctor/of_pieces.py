@@ -10,7 +10,7 @@ from busbw.base.text import clean
 from busbw.doctor.mixed import tells_fault, tells_job
 from busbw.doctor.snapshot import HostState, Snapshot, TextFile
 from busbw.machine.topology.assemble import together
-from busbw.machine.topology.pieces import Pieces, read_pieces
+from busbw.machine.topology.pieces import read_pieces
 
 _PROSE = re.compile(r"[#>*-]{0,3} ?[A-Za-z(\d](?:[^\t|{}<>=/\\]| /){2,400}$")
 _MOST_PROSE = 8
@@ -37,25 +37,39 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     driver = replace(snapshot.driver, asked=name) if pieces.gpus and not snapshot.gpus else snapshot.driver
     found = replace(
         snapshot, machine=machine, host=host, topology=file, gpus=snapshot.gpus or pieces.gpus, driver=driver,
-        others=(*snapshot.others, *pieces.others),
+        listed_nics=snapshot.listed_nics or pieces.listed_nics, others=(*snapshot.others, *pieces.others),
         listed_gpus=pieces.listed if snapshot.listed_gpus is None else snapshot.listed_gpus,
     )  # fmt: skip
-    return _with_rest(found, name, pieces)
+    rest, settings = _apart(pieces.rest)
+    if settings.strip():
+        found = replace(found, confs=(*found.confs, TextFile(name, settings)))
+    return _with_rest(found, name, rest)
 
 
-def _with_rest(snapshot: Snapshot, name: str, pieces: Pieces) -> Snapshot:
+_ASSIGNED = re.compile(r"(?:export |declare -x )?(?:NCCL|UCX|CUDA)_[A-Z0-9_]{1,60}=\S{0,400}\s*$")
+
+
+def _apart(rest: str) -> tuple[str, str]:
+    """What is left, without settings that somebody listed, and these; each line in its place."""
+    lines = rest.split("\n")
+    own = [_ASSIGNED.match(line) is not None for line in lines]
+    said = "\n".join("" if each else line for each, line in zip(own, lines, strict=True))
+    return said, "\n".join(line if each else "" for each, line in zip(own, lines, strict=True))
+
+
+def _with_rest(snapshot: Snapshot, name: str, rest: str) -> Snapshot:
     """What is left is a log where it tells anything, or where nobody can say that it tells nothing."""
-    if not pieces.rest.strip():
+    if not rest.strip():
         return snapshot
-    speaks = tells_fault(pieces.rest) or tells_job(pieces.rest)
-    unknown = _unknown(pieces.rest)
+    speaks = tells_fault(rest) or tells_job(rest)
+    unknown = _unknown(rest)
     if not speaks and unknown is None:
         return snapshot
     if not speaks and unknown is not None:
         line, said = unknown
         note = f"{name}:{line}: what stands there is of no output that tells how the machine is: {said}"
         snapshot = replace(snapshot, notes=(*snapshot.notes, note))
-    return replace(snapshot, logs=(*snapshot.logs, TextFile(name, pieces.rest)))
+    return replace(snapshot, logs=(*snapshot.logs, TextFile(name, rest)))
 
 
 def _unknown(rest: str) -> tuple[int, str] | None:

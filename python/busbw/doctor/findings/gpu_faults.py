@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-faults"
+_DISPLAY = re.compile(r"\bDisplay\b|\bT4\d\d\b|\bT1000\b|\bNVS\b")
+"""Cards for a screen, which no job uses."""
 _LARGE_MIB, _WINDOW_MIB = 70_000.0, 4096.0
 
 
@@ -77,7 +80,7 @@ _TROUBLES = (
     Trouble(
         _has_small_window,
         Severity.WARNING,
-        "its window of memory (BAR1) has {gpu.bar1_MiB:.0f} MiB: NICs cannot reach all of it",
+        "its window of memory (BAR1) has {gpu.bar1_MiB:.0f} MiB: NICs cannot reach it",
         fact="BAR1 has {gpu.bar1_MiB:.0f} MiB of {gpu.memory_total_MiB:.0f} MiB",
         cost="GPU Direct RDMA and P2P fail or map little at a time",
         fix="switch on Above 4G Decoding (large BAR, 64-bit MMIO) in the BIOS, boot with pci=realloc; in a VM ask for a "
@@ -98,6 +101,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for gpu in facts.snapshot.gpus:
         yield from _of(gpu, facts.who_says(gpu))
     names = sorted({gpu.name for gpu in facts.machine.gpus if gpu.name} if facts.machine else set())
+    names = [name for name in names if not _DISPLAY.search(name)]
     if len(names) > 1:
         yield Finding(
             NAME, Severity.WARNING, f"GPUs of {len(names)} products in one machine",

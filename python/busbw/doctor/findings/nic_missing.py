@@ -10,16 +10,24 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
 from busbw.machine.topology.audit import NEAR
 from busbw.machine.topology.model import Gpu, Machine, Nic
+from busbw.machine.topology.port_rows import read_ports
 
 NAME = "nic-missing"
 LEAST = 4
 """GPUs of a machine in which each has a NIC of its own; smaller ones have any number."""
 SHARE = 0.26
+_OF_BOARDS = frozenset({8, 16})
+_LOOK = 1 << 16
+_CURE = (
+    "check cable, transceiver and switch port of it (ibstat, mlxlink -d DEVICE). Until it is mended leave it out by "
+    "NCCL_IB_HCA=^NAME"
+)
 _COST = Cost("that GPU sends through the NIC of another one, and all ranks go at the rate of the NIC that two share")
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
+    yield from _in_listings(facts)
     if machine is None:
         return
     down = [nic for nic in machine.nics if nic.rdma and nic.up is False and _beside(machine, nic)]
@@ -28,8 +36,17 @@ def examine(facts: Facts) -> Iterator[Finding]:
             NAME, Severity.ERROR, f"the port of {', '.join(nic.name for nic in down[:4])} beside a GPU is down",
             tuple(Evidence(f"{nic.name} is down, next to {', '.join(_beside(machine, nic)[:4])}", machine.source)
                   for nic in down[:8]),
-            _COST, "check cable, transceiver and switch port of it (ibstat, mlxlink -d DEVICE). Until it is mended "
-            "leave it out by NCCL_IB_HCA=^NAME", Proof(instruction="run with NCCL_IB_HCA=^NAME"), stage=Stage.NETWORK,
+            _COST, _CURE, Proof(instruction="run with NCCL_IB_HCA=^NAME"), stage=Stage.NETWORK,
+        )  # fmt: skip
+        return
+    fewer = _unbound(facts, machine)
+    if fewer:
+        yield Finding(
+            NAME, Severity.WARNING, f"{fewer} of {facts.snapshot.listed_nics} RDMA cards that lspci lists has no device",
+            (Evidence(f"{sum(_is_mlx(nic) for nic in machine.nics)} RDMA devices (mlx5) are shown", machine.source),),
+            _COST, "look in dmesg for mlx5_core of that bus (firmware that does not answer, a driver that failed). Cold "
+            "reset the host, renew the card's firmware; mlxfwreset or replace it",
+            Proof(instruction="compare lspci with ibdev2netdev after the reset"), stage=Stage.HARDWARE,
         )  # fmt: skip
         return
     lacking = _lacking(machine)
@@ -46,6 +63,35 @@ def examine(facts: Facts) -> Iterator[Finding]:
             "BIOS slot, and at whether a container or VM was given it",
             Proof(instruction="compare lspci and ibdev2netdev with a machine of the same model"), stage=Stage.HARDWARE,
         )  # fmt: skip
+
+
+def _in_listings(facts: Facts) -> Iterator[Finding]:
+    """The one port of a board that `ibdev2netdev` calls down, where no matrix says which of them lie beside GPUs."""
+    if facts.snapshot.machine is not None:
+        return
+    for log in facts.snapshot.logs:
+        if log.text is None or " ==> " not in log.text[:_LOOK] or "CA '" in log.text[:_LOOK]:
+            continue
+        ports = list(read_ports(log.text.split("\n")).values())
+        down = [each for each in ports if each.up is False]
+        if len(ports) in _OF_BOARDS and len(down) == 1:
+            yield Finding(
+                NAME, Severity.ERROR, f"the port of {down[0].name} is down, the {len(ports) - 1} others are up",
+                (Evidence(f"{down[0].name} is down", log.path, down[0].line),), _COST, _CURE,
+                Proof(instruction="run with NCCL_IB_HCA=^NAME"), stage=Stage.NETWORK,
+            )  # fmt: skip
+
+
+def _unbound(facts: Facts, machine: Machine) -> int:
+    """How many cards of the listing are no RDMA device; bonds of ports hide some, and containers most."""
+    listed, shown = facts.snapshot.listed_nics or 0, [nic for nic in machine.nics if _is_mlx(nic)]
+    if not shown or any("bond" in nic.name for nic in machine.nics):
+        return 0
+    return listed - len(shown) if 0 < listed - len(shown) <= len(shown) // 3 else 0
+
+
+def _is_mlx(nic: Nic) -> bool:
+    return nic.rdma and nic.name.startswith(("mlx5_", "roce", "ibp", "rdma"))
 
 
 def near(machine: Machine, gpu: Gpu) -> list[str]:

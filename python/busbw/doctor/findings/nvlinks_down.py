@@ -20,8 +20,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
     parted = {each.index for each in facts.snapshot.gpus if each.mig}
     if not parted and (bare := _without_any(machine)) is not None:
         yield bare
+    yield from _unbridged(machine)
     for gpu in machine.gpus:
-        if gpu.index in parted:
+        if gpu.index in parted or _is_of_another_kind(machine, gpu):
             continue  # told as what it is
         wired = 0 if takes_bridges(gpu.name) else gpu.nvlink_count + gpu.nvlinks_down
         wanted = max(_of_peers(machine, gpu), wired, _of_product(machine, gpu))
@@ -62,6 +63,35 @@ def _of_peers(machine: Machine, gpu: Gpu) -> int:
     if not gpu.nvlinks and not any(len(each.nvlinks) > 1 or _is_switched(each) for each in machine.gpus):
         return 0  # bridges join pairs: a card without one is none that has lost its links
     return max((each.nvlink_count for each in machine.gpus), default=0)
+
+
+def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
+    """A card without links among named boards that have them: it drives displays."""
+    names = {each.name for each in machine.gpus if each.nvlinks}
+    return (
+        not gpu.nvlinks
+        and not gpu.nvlinks_down
+        and None not in names
+        and gpu.name is not None
+        and gpu.name not in names
+    )
+
+
+def _unbridged(machine: Machine) -> Iterator[Finding]:
+    """The one pair of cards that lacks the bridge that all other pairs have."""
+    bridged = [gpu for gpu in machine.gpus if len(gpu.nvlinks) == 1 and gpu.nvlinks[0].target != SWITCH]
+    bare = [gpu for gpu in machine.gpus if not gpu.nvlinks and not _is_of_another_kind(machine, gpu)]
+    if len(bare) != 2 or len(bridged) < _BRIDGED or len(bare) + len(bridged) != len(machine.gpus):
+        return
+    yield Finding(
+        NAME, Severity.WARNING, f"{bare[0].key} and {bare[1].key} have no NVLink bridge, and all other pairs do",
+        (Evidence(f"no NVLinks; {len(bridged)} GPUs have {bridged[0].nvlink_count} to their peer", machine.source),),
+        Cost("that pair exchanges over PCIe, and rings go at its rate"),
+        "look whether a bridge is plugged there, and seat or replace it; `nvidia-smi nvlink -s` of both cards", _PROOF,
+    )  # fmt: skip
+
+
+_BRIDGED = 6
 
 
 def _is_switched(gpu: Gpu) -> bool:

@@ -21,6 +21,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     if facts.machine is None:
         return
     yield from _behind_others(facts.machine)
+    if not facts.snapshot.live:
+        yield from _of_switches(facts.machine)
     idle = _idle(facts)
     devices: list[Gpu | Nic] = [*facts.machine.gpus, *facts.machine.nics]
     for device in devices:
@@ -75,6 +77,24 @@ def _rests(gpu: GpuState) -> bool:
     if gpu.pstate is None or gpu.pstate == 0:
         return gpu.pstate is None and (gpu.utilisation_percent or 0.0) < _WORKS_PERCENT
     return gpu.pstate >= _RESTS or (gpu.utilisation_percent or 0.0) < _WORKS_PERCENT
+
+
+def _of_switches(machine: Machine) -> Iterator[Finding]:
+    """Ports of PCIe switches towards the processor that lost lanes: all below them share what is left."""
+    for each in machine.bridges:
+        link = each.pcie
+        if not (link.width and link.max_width and link.width < link.max_width and link.max_width >= WIDE):
+            continue
+        factor = link.max_width / link.width
+        where = f"{machine.source}: {each.bus_id}"
+        yield Finding(
+            NAME, Severity.WARNING,
+            f"the PCIe switch {each.bus_id} reaches the processor by x{link.width} of x{link.max_width}",
+            (Evidence(f"{_rate(link.GBps)} of {_rate(link.max_GBps)} per direction", where),),
+            Cost("all GPUs and NICs below it share what is left", factor, "lanes of PCIe"),
+            "reseat the switch board, its cables and retimers, look at the BIOS setting of the slot and at AER errors",
+            _PROOF,
+        )  # fmt: skip
 
 
 def _behind_others(machine: Machine) -> Iterator[Finding]:

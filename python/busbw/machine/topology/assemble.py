@@ -36,7 +36,7 @@ def together(first: Machine, second: Machine) -> Machine | None:
     gpus = tuple(_filled(gpu, other) for gpu, other in zip(drawn.gpus, listed.gpus or drawn.gpus, strict=True))
     return replace(
         drawn, gpus=gpus, nics=_nics_of(drawn, listed), numa_nodes=drawn.numa_nodes or listed.numa_nodes,
-        host=drawn.host or listed.host,
+        host=drawn.host or listed.host, bridges=drawn.bridges or listed.bridges,
     )  # fmt: skip
 
 

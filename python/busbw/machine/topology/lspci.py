@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from busbw.base.errors import UserError
-from busbw.machine.topology.model import Gpu, Machine, Nic, PcieLink, normal_bus_id
+from busbw.machine.topology.model import Bridge, Gpu, Machine, Nic, PcieLink, normal_bus_id
 from busbw.machine.topology.names import AMD
 from busbw.machine.topology.paths import connections
 from busbw.machine.topology.rates import pcie_generation
@@ -20,6 +20,7 @@ _PROMPT = re.compile(r"\S{0,40}(?:\[[^\]]{1,60}\])?(?:@\S{1,60})?(?: \S{1,40})?[
 _LINK = re.compile(r"\s*Lnk(Cap|Sta):\s.*?Speed (\d{1,3}(?:\.\d)?)GT/s[^,]*, Width x(\d{1,2})")
 _NUMA = re.compile(r"\s*NUMA node: (\d{1,4})")
 _ACS = re.compile(r"\s*ACSCtl:\s.*(?:ReqRedir\+|CmpltRedir\+|UpstreamFwd\+)")
+_UPSTREAM = re.compile(r"\s*Capabilities: \[\w{2,3}\] Express \(v\d\) Upstream Port\b")
 _CLASS = re.compile(r" \[[0-9a-f]{4}\]$")
 _KINDS = re.compile(r"(?:controller|bridge|Bridge|accelerators?|coprocessor|device)(?: \[[0-9a-f]{4}\])?$")
 _NAME = re.compile(r"\[([^\[\]]{3,60})\]")
@@ -39,6 +40,8 @@ class PciDevice:
     pcie: PcieLink = field(default_factory=PcieLink)
     numa: int | None = None
     redirects: bool = False
+    upstream: bool = False
+    """Whether it is the port of a switch towards the processor."""
 
 
 def read_lspci(text: str, source: str) -> tuple[PciDevice, ...]:
@@ -74,7 +77,9 @@ def is_device(line: str) -> bool:
 
 def is_detail(line: str) -> bool:
     """Whether the line is the address of a device alone, or what `lspci -vv` shows of one."""
-    return any(each.match(line) for each in (_BARE, _LINK, _NUMA)) or line.lstrip().startswith(("ACSCtl:", "ACSCap:"))
+    return any(each.match(line) for each in (_BARE, _LINK, _NUMA, _UPSTREAM)) or line.lstrip().startswith(
+        ("ACSCtl:", "ACSCap:")
+    )
 
 
 def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
@@ -90,7 +95,9 @@ def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
     as_nics = tuple(
         Nic(each.bus_id, each.bus_id, rdma="nfini" in each.kind, numa=each.numa, pcie=each.pcie) for each in nics
     )  # fmt: skip
-    return Machine(source, as_gpus, as_nics, connections=connections(as_gpus, as_nics))
+    # Ports of processors count fewer lanes where a narrow card is plugged; that of a switch carries all below it.
+    ports = tuple(Bridge(each.bus_id, each.pcie) for each in devices if each.upstream)
+    return Machine(source, as_gpus, as_nics, connections=connections(as_gpus, as_nics), bridges=ports)
 
 
 def _detail(device: PciDevice, line: str) -> PciDevice:
@@ -103,6 +110,8 @@ def _detail(device: PciDevice, line: str) -> PciDevice:
         return replace(device, pcie=replace(device.pcie, generation=fastest, width=width))
     if found := _NUMA.match(line):
         return replace(device, numa=int(found[1]))
+    if _UPSTREAM.match(line):
+        return replace(device, upstream=True)
     if _ACS.match(line):
         return replace(device, redirects=True)
     return device

@@ -31,6 +31,7 @@ from busbw.machine.topology.sysfs import SysfsReading
 MAX_BYTES = 4 << 20
 MAX_LINES = 100_000
 _MOST_MACHINES = 64
+_CARD = re.compile(r"ConnectX-[4-9](?! .{0,20}(?:Virtual|VF))(?!.{0,20}Lx\b)")
 _LINKS = "nvidia-smi nvlink -s"
 _SHOWS = re.compile(
     r"<system version=|<nvidia_smi_log|\bGPU0\b[ \t|]+(?:X|GPU1|NIC0|mlx5_0|CPU)\b"
@@ -47,6 +48,7 @@ _LEGEND = re.compile(
     r"\s*(?:(?:NIC )?Legend:|(?:X|SYS|NODE|PHB|PXB|PIX|SOC|NV#)\s+=\s.{1,160}|NIC\d{1,3}: \S{1,64})\s*$"
 )
 _LINK = re.compile(r"\s*Link \d{1,3}: (?:\d{1,4}(?:\.\d{1,6})? GB/s|<inactive>)\s*$")
+_REACHES = re.compile(r"\s*GPU\d{1,3}(?:\s+(?:X|OK))+\s*$|\s+(?:OK|CNS|GNS|TNS|NS|U|DR)\s+= \w[\w ]{1,40}\s*$")
 _NO_ERRORS = re.compile(r"\s*Link \d{1,3}: (?:Replay|Recovery|CRC|CRC FLIT|CRC Data) Errors?: 0\s*$")
 _LISTED = re.compile(r"\s*GPU \d{1,3}: .{1,80}? \(UUID: [^)]{1,80}\)\s*$")
 _FRAME = re.compile(
@@ -79,6 +81,8 @@ class Pieces:
     gpus: tuple[GpuState, ...] = ()
     pci: tuple[PciDevice, ...] = ()
     listed: int | None = None
+    listed_nics: int | None = None
+    """Functions of ConnectX cards that `lspci` lists; None where it lists none."""
     rest: str = ""
     xml: str = ""
     """The topology file, at its lines."""
@@ -179,7 +183,8 @@ def _put_together(
     ports = read_ports(left.text.split("\n")[:MAX_LINES])
     found = replace(found, nics=tuple(_with_port(nic, ports.get(nic.name)) for nic in found.nics))
     rest = "\n".join(_rest(left))
-    return Pieces(found, tuple(kinds), states, pci, listed, rest, left.xml, unread=tuple(unread))
+    cards = sum(_CARD.search(each.name) is not None for each in pci) or None
+    return Pieces(found, tuple(kinds), states, pci, listed, cards, rest, left.xml, unread=tuple(unread))
 
 
 def _with_listing(machine: Machine | None, listing: Machine) -> tuple[Machine, int | None]:
@@ -324,7 +329,7 @@ def _is_own(line: str, plain: str) -> bool:
     if any(each.match(plain) for each in (_ROW, _HEAD, _LEGEND)):
         return True
     return (
-        any(each.match(line) for each in (_SMI, _LINK, _NO_ERRORS, _LISTED, _FRAME, _COMMAND))
+        any(each.match(line) for each in (_SMI, _REACHES, _LINK, _NO_ERRORS, _LISTED, _FRAME, _COMMAND))
         or is_mapped(line)
         or is_row(line)
     )
