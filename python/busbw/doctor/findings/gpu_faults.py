@@ -80,11 +80,11 @@ _TROUBLES = (
     Trouble(
         _has_small_window,
         Severity.WARNING,
-        "its window of memory (BAR1) has {gpu.bar1_MiB:.0f} MiB: NICs cannot reach it",
+        "its window (BAR1) has {gpu.bar1_MiB:.0f} MiB: NICs cannot reach it",
         fact="BAR1 has {gpu.bar1_MiB:.0f} MiB of {gpu.memory_total_MiB:.0f} MiB",
         cost="GPU Direct RDMA and P2P fail or map little at a time",
-        fix="switch on Above 4G Decoding (large BAR, 64-bit MMIO) in the BIOS, boot with pci=realloc; in a VM ask for a "
-        "larger MMIO window",
+        fix="switch on Above 4G Decoding (large BAR, 64-bit MMIO) in the BIOS, boot with pci=realloc; in a VM ask for "
+        "a larger MMIO window",
     ),
     Trouble(
         lambda gpu: gpu.compute_mode and "prohibited" in gpu.compute_mode.lower(),

@@ -42,10 +42,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
     fewer = _unbound(facts, machine)
     if fewer:
         yield Finding(
-            NAME, Severity.WARNING, f"{fewer} of {facts.snapshot.listed_nics} RDMA cards that lspci lists has no device",
-            (Evidence(f"{sum(_is_mlx(nic) for nic in machine.nics)} RDMA devices (mlx5) are shown", machine.source),),
-            _COST, "look in dmesg for mlx5_core of that bus (firmware that does not answer, a driver that failed). Cold "
-            "reset the host, renew the card's firmware; mlxfwreset or replace it",
+            NAME, Severity.WARNING, f"{fewer} of {facts.snapshot.listed_nics} RDMA cards in lspci has no device",
+            (Evidence(f"{sum(map(_is_mlx, machine.nics))} RDMA devices (mlx5) are shown", machine.source),),
+            _COST, "look in dmesg for mlx5_core of that bus (firmware that does not answer, a driver that failed). "
+            "Cold reset the host, renew the card's firmware; mlxfwreset or replace it",
             Proof(instruction="compare lspci with ibdev2netdev after the reset"), stage=Stage.HARDWARE,
         )  # fmt: skip
         return

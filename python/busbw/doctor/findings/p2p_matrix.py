@@ -55,7 +55,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         ill = [each for each in cells if each.ill]
         if not ill:
             yield from _below_others(cells, log.path)
-            yield from _below_switch(cells, facts.snapshot.machine, log.path)
+            if not (facts.snapshot.host and facts.snapshot.host.acs_redirects):
+                yield from _below_switch(cells, facts.snapshot.machine, log.path)
             continue
         worst = max(ill, key=lambda each: each.value if each.unit == "us" else 1 / max(each.value, 0.001))
         yield Finding(
@@ -91,8 +92,8 @@ def _below_others(cells: list[_Cell], path: str) -> Iterator[Finding]:
         NAME, Severity.ERROR, f"{who} is far slower by P2P ({least.text}) than the others ({usual:.0f})",
         tuple(Evidence(each.text, path, each.line) for each in slow[:4]),
         Cost("rings go at the rate of the slowest pair", usual / least.value, "from the measured rates"),
-        "look at the links of it: `nvidia-smi nvlink -s` and -e, Xid 74 in dmesg, LnkSta in `lspci -vv`, and whether MIG "
-        "is on. Reset the GPU and restart nvidia-fabricmanager; replace GPU, bridge or board where it stays so",
+        "look at the links of it: `nvidia-smi nvlink -s` and -e, Xid 74 in dmesg, LnkSta in `lspci -vv`, and whether "
+        "MIG is on. Reset the GPU and restart nvidia-fabricmanager; replace GPU, bridge or board where it stays so",
         Proof(instruction="measure again: p2pBandwidthLatencyTest, after the reset"), stage=Stage.HARDWARE,
     )  # fmt: skip
 
@@ -106,7 +107,7 @@ def _below_switch(cells: list[_Cell], machine: Machine | None, path: str) -> Ite
     if not slow or 2 * len(slow) < len(near):
         return
     yield Finding(
-        NAME, Severity.WARNING, f"GPUs below one PCIe switch move only {slow[0].value:g} GB/s over P2P",
+        NAME, Severity.WARNING, f"GPUs below one PCIe switch move only {slow[0].value:g} GB/s",
         tuple(Evidence(each.text, path, each.line) for each in slow[:4]),
         Cost("what GPUs exchange goes up to the root and back", None, "PCIe 3.0 x16 carries 12 GB/s"),
         "switch ACS off on the switch's ports (setpci, BIOS; `lspci -vvv | grep ACSCtl`), the IOMMU to pass-through "

@@ -12,6 +12,8 @@ from busbw.machine.topology.paths import connections
 from busbw.machine.topology.rates import pcie_generation
 
 MAX_LINES = 500_000
+_LOWERED = 2
+"""The highest generation to which GPUs lower a link that rests."""
 _DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]) ([^:]{3,60}): (.{1,200})")
 _BARE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]):?\s*$")
 """The address alone, as a loop over devices prints it before what it shows of each."""
@@ -40,6 +42,8 @@ class PciDevice:
     pcie: PcieLink = field(default_factory=PcieLink)
     numa: int | None = None
     redirects: bool = False
+    varied: bool = False
+    """Whether it was asked twice and told two rates: it rested once."""
     upstream: bool = False
     """Whether it is the port of a switch towards the processor."""
 
@@ -87,9 +91,10 @@ def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
     nvidia = [each for each in devices if each.kind in _GPU_KINDS and "NVIDIA" in each.name]
     # AMD's are shown where there are no others; nothing is expected of them.
     gpus = nvidia or [each for each in devices if each.kind in _AMD_KINDS and "Instinct" in each.name]
+    rest = any(each.varied for each in gpus)
     nics = [each for each in devices if each.kind in _NIC_KINDS]
     as_gpus = tuple(
-        Gpu(i, each.bus_id, _short(each.name) if nvidia else AMD, numa=each.numa, pcie=each.pcie)
+        Gpu(i, each.bus_id, _short(each.name) if nvidia else AMD, numa=each.numa, pcie=_link(each, rest))
         for i, each in enumerate(gpus)
     )  # fmt: skip
     as_nics = tuple(
@@ -100,14 +105,23 @@ def machine_of(devices: tuple[PciDevice, ...], source: str) -> Machine:
     return Machine(source, as_gpus, as_nics, connections=connections(as_gpus, as_nics), bridges=ports)
 
 
+def _link(device: PciDevice, rest: bool) -> PcieLink:
+    """Its link, without the low rate of a GPU at rest where another one was seen to lower its own."""
+    link = device.pcie
+    lowered = rest and (link.generation or _LOWERED + 1) <= _LOWERED and link.width == link.max_width
+    return replace(link, generation=None) if lowered else link
+
+
 def _detail(device: PciDevice, line: str) -> PciDevice:
     if found := _LINK.match(line):
         generation, width = pcie_generation(float(found[2])), int(found[3]) or None
         if found[1] == "Cap":
             return replace(device, pcie=replace(device.pcie, max_generation=generation, max_width=width))
         # A device that was asked twice was idle once: its rate at work is what the link can do.
+        varied = device.pcie.generation not in {None, generation}
         fastest = max(generation or 0, device.pcie.generation or 0) or None
-        return replace(device, pcie=replace(device.pcie, generation=fastest, width=width))
+        link = replace(device.pcie, generation=fastest, width=width)
+        return replace(device, pcie=link, varied=device.varied or varied)
     if found := _NUMA.match(line):
         return replace(device, numa=int(found[1]))
     if _UPSTREAM.match(line):
