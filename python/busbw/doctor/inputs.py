@@ -15,12 +15,13 @@ from busbw.base.bounds import bounded
 from busbw.base.effort import EFFORT, MIB, PER_MIB, per_mib
 from busbw.base.errors import UserError
 from busbw.base.pool import mapped
+from busbw.doctor.archives import may_be_log, shown
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
-from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
-from busbw.doctor.of_pieces import with_pieces
+from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, is_conf, tells_fault
+from busbw.doctor.of_pieces import with_graph, with_pieces
 from busbw.doctor.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
@@ -40,6 +41,8 @@ MAX_ROWS = 60_000
 """Of tables in forms of people's own, a tenth of a millisecond each; `busbw import` reads all of them."""
 MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
+DEEPEST = 6
+"""Folders below a folder that is named: `torchrun --log-dir` makes four."""
 BLOCK_BYTES = 1 << 20
 FOR_READING, FOR_TABLES, FOR_RECORDS = 0.7, 0.45, 0.45
 """Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
@@ -53,7 +56,6 @@ _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 LONGEST_WORD = max(map(len, _TABLE))
 _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|component|timestamp|time|ts|error|err)" ?:')
 """Keys of objects that services log."""
-_ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
 _TOPOLOGY = re.compile(
     r"^[ \t]*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
     r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
@@ -89,18 +91,37 @@ class Inputs:
 
 
 def listed(names: Sequence[str]) -> list[str]:
-    """The names, with the files of a folder in its place: such as one of the logs of all ranks. It goes no deeper."""
+    """The names, with the files of a folder in its place: such as one of the logs of all ranks.
+
+    Of folders in it (torchrun makes one for each rank) it takes what may be a log. Links to folders are not followed.
+    """
     found: list[str] = []
     for name in names:
         if not Path(name).is_dir():
             found.append(name)
             continue
-        with os.scandir(name) as entries:
-            inside = sorted(each.path for each in entries if each.is_file() and not each.name.startswith("."))
+        inside = _inside(name, DEEPEST)
         if not inside or len(inside) > MOST_FILES:
             how = f"holds more than {MOST_FILES} files" if inside else "holds no file"
             raise UserError(f"{name} cannot be read: the folder {how}; name the logs, such as {name}/*.log")
         found += inside
+    return found
+
+
+def _inside(folder: str, depth: int, taken: int = 0) -> list[str]:
+    """The files of a folder, those of deeper folders behind them; one too many where there are too many."""
+    try:
+        with os.scandir(folder) as entries:
+            known = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.path)
+    except OSError as problem:
+        if depth < DEEPEST:
+            return []
+        raise UserError(f"{folder} cannot be read: {problem.strerror or problem}") from problem
+    deeper = depth < DEEPEST
+    found = [each.path for each in known if each.is_file() and not (deeper and not may_be_log(each.name))]
+    for each in known:
+        if depth and each.is_dir(follow_symlinks=False) and taken + len(found) <= MOST_FILES:
+            found += _inside(each.path, depth - 1, taken + len(found))
     return found
 
 
@@ -202,14 +223,14 @@ def _add(  # noqa: PLR0911 - one for each kind of file
             records = tuple(read_records(Path(name), said.append))
         return replace(snapshot, notes=(*said, *snapshot.notes)), records
     if "<graphs" in text:
-        return replace(snapshot, graph=_text(name)), ()
+        return with_graph(snapshot, name, _text(name).text or ""), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
         return _with_log(snapshot, name, text), ()
-    if name.endswith(".conf") or _is_conf(text):
+    if shown(name).endswith(".conf") or is_conf(text):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
-    shown = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
-    if text.lstrip().startswith("<") or (shown and not _CAN_REACH.search(first)):
+    machine = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
+    if text.lstrip().startswith("<") or (machine and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return _with_log(snapshot, name, text), ()
@@ -235,16 +256,10 @@ def _first_lines(text: str) -> str:
     return "\n".join([line for line in text[:8192].splitlines() if line.strip()][:3])
 
 
-def _is_conf(text: str) -> bool:
-    """Whether most lines that are no comments are assignments."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return len([line for line in lines if _ASSIGNMENT.match(line)]) * 2 > len(lines)
-
-
 def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
     """An nccl.conf; or the variables of a job, and a log behind them."""
     conf = _text(name)
-    said = "" if name.endswith(".conf") else beside_assignments(conf.text or "")
+    said = "" if shown(name).endswith(".conf") else beside_assignments(conf.text or "")
     if said:
         snapshot = replace(snapshot, logs=(*snapshot.logs, TextFile(name, said)))
         conf = TextFile(name, assignments(conf.text or ""))

@@ -112,6 +112,13 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
 \bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
 """,
+    "efa-error": r"""
+[Uu]nresponsive (?:remote|receiver)|[Uu]nreachable remote|\(41\d\d\).{0,40}(?:never established|peer) ; EFA packets
+ get no answer from the peer: its security group lets no traffic in, or its process ended ;
+ the security group must allow all traffic from itself and to itself (inbound and outbound rules). Put both hosts into
+ one availability zone, and test by fi_pingpong -p efa between the two. Where that runs, the peer died first: read its
+ log
+""",
     "gpu-permission": r"""
 /dev/kfd|/dev/dri|render|video ; the user may not open AMD's devices (/dev/kfd, /dev/dri) ;
  add the user to the groups that own them (render, video; --group-add in containers), give the container

@@ -10,6 +10,7 @@ from busbw.doctor.scan import scan
 from busbw.doctor.signatures import SIGNATURES
 
 MAX_LINES = 20_000
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
 _ASSIGNMENT = re.compile(r"(?:export |declare -x )?[A-Za-z_]\w*=|#|\s*$")
 _TOPOLOGY = re.compile(
     r"\s*(?:GPU|NIC)\d{1,3}\b[^|]*$|\s*mlx\d_\d|\s*Link \d|\s+\S+\s+=\s|\s*(?:NIC )?Legend:|\s*$|\$ "
@@ -30,6 +31,12 @@ def beside_topology(text: str) -> str:
             and (line.startswith(("\t", "   ")) or _TOPOLOGY.match(line) is not None)
         ),
     )
+
+
+def is_conf(text: str) -> bool:
+    """Whether most lines that are no comments are assignments of variables, as in an nccl.conf."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return len([line for line in lines if _VARIABLE.match(line)]) * 2 > len(lines)
 
 
 def beside_assignments(text: str) -> str:

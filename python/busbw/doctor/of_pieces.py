@@ -46,6 +46,19 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     return _with_rest(found, name, rest)
 
 
+def with_graph(snapshot: Snapshot, name: str, text: str) -> Snapshot:
+    """The snapshot with the graph file that stands in the text, and with what stands around it."""
+    start, end = text.find("<graphs"), text.rfind(_GRAPH_ENDS)
+    if end < start or not (text[:start].strip() or text[end + len(_GRAPH_ENDS) :].strip()):
+        return replace(snapshot, graph=TextFile(name, text))
+    end += len(_GRAPH_ENDS)
+    found = replace(snapshot, graph=TextFile(name, "\n" * text.count("\n", 0, start) + text[start:end]))
+    around = text[:start] + "\n" * text.count("\n", start, end) + text[end:]
+    whole = with_pieces(found, name, around)
+    return whole if whole is not None else _with_rest(found, name, around)
+
+
+_GRAPH_ENDS = "</graphs>"
 _ASSIGNED = re.compile(r"(?:export |declare -x )?(?:NCCL|UCX|CUDA)_[A-Z0-9_]{1,60}=\S{0,400}\s*$")
 
 
