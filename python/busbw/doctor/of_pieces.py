@@ -24,7 +24,7 @@ _LISTINGS = (
 def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     """The snapshot with all that the text shows; None where it shows no machine, or another than is known."""
     pieces = read_pieces(text, name)
-    if pieces is None or snapshot.live or pieces.unread:
+    if pieces is None or snapshot.live:
         return None
     machine = pieces.machine if snapshot.machine is None else together(snapshot.machine, pieces.machine)
     if machine is None:
@@ -43,6 +43,9 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     rest, settings = _apart(pieces.rest)
     if settings.strip():
         found = replace(found, confs=(*found.confs, TextFile(name, settings)))
+    if pieces.unread:
+        # An output that nobody could read may hold the fault: what is left is judged as a log, and never as health.
+        return replace(found, notes=(*found.notes, *pieces.unread), logs=(*found.logs, TextFile(name, rest)))
     return _with_rest(found, name, rest)
 
 
