@@ -48,7 +48,7 @@ NUMA = "available: 2 nodes (0-1)\nnode 0 size: 515000 MB\n"
         ("can somebody say why it is slow here?\n", 0, ""),
         ("$ nvidia-smi nvlink -s\nGPU 7: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n", 3, "other GPUs"),
         ("mlx5_0 port 1 ==> ib0 (Up)\n", 0, ""),
-        ("$ cat t.xml\n<system version=\"1\">\n  <cpu numaid=\"0\"", 3, "cut off"),
+        ('$ cat t.xml\n<system version="1">\n  <cpu numaid="0"', 3, "cut off"),
     ],
 )
 def test_what_stands_beside_a_machine_is_read_or_told(

@@ -95,9 +95,7 @@ def test_ports_are_read_from_each_listing(text: str, rate: float | None, up: boo
     assert (port.rate_Gbps, port.up) == (rate, up)
 
 
-def test_a_loop_over_devices_tells_whose_detail_it_is_and_the_rate_at_work_counts() -> (
-    None
-):
+def test_a_loop_over_devices_tells_whose_detail_it_is_and_the_rate_at_work_counts() -> None:
     text = LSPCI.replace("LnkSta:\tSpeed 16GT/s", "LnkSta:\tSpeed 2.5GT/s (downgraded)")
     text += "3c:04.0\n\t\tACSCtl:\tSrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+\n"
     text += "a@n:~$ lspci -vv -s 07:00.0 | grep LnkSta\n\t\tLnkSta:\tSpeed 16GT/s, Width x16\n"
@@ -119,7 +117,8 @@ def test_outputs_are_put_together_and_what_is_left_keeps_its_line() -> None:
 
 
 def test_a_list_of_links_counts_better_than_the_cells_of_a_matrix_and_keeps_its_paths() -> None:
-    links = "".join(f"GPU {i}: A100 (UUID: GPU-{i})\n" + "\t Link 0: 25 GB/s\n" * (12 - i) + "\t Link 9: <inactive>\n" * i
+    one = "GPU {0}: A100 (UUID: GPU-{0})\n"
+    links = "".join(one.format(i) + "\t Link 0: 25 GB/s\n" * (12 - i) + "\t Link 9: <inactive>\n" * i
                     for i in (0, 1))  # fmt: skip
     found = read_pieces(MATRIX.replace("NV12", "NV11") + links, "paste")
     assert found is not None
