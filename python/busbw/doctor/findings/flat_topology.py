@@ -23,7 +23,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     if not why:
         return
     yield Finding(
-        NAME, Severity.WARNING,
+        NAME, Severity.NOTE if facts.shows_job_without_network else Severity.WARNING,
         "the virtual machine hides the PCIe switches: all GPUs and NICs lie flat below one processor, so NCCL cannot "
         "pair them",
         tuple(Evidence(each, machine.source) for each in why),

@@ -28,7 +28,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is not None and (nics := apart(machine)):
         yield Finding(
-            NAME, Severity.WARNING,
+            NAME, Severity.NOTE if facts.shows_job_without_network and not said else Severity.WARNING,
             f"no GPU lies on the socket of the NIC{'s' * (len(nics) > 1)} {', '.join(nics[:4])}: all paths are SYS",
             (Evidence(f"SYS from {len(machine.gpus)} GPUs to {', '.join(nics[:8])}", machine.source), *said[:2]),
             _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,

@@ -27,6 +27,7 @@ _COST = Cost("that GPU sends through the NIC of another one, and all ranks go at
 
 def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
+    severity = Severity.NOTE if facts.shows_job_without_network else Severity.WARNING
     yield from _in_listings(facts)
     if machine is None:
         return
@@ -42,7 +43,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     fewer = _unbound(facts, machine)
     if fewer:
         yield Finding(
-            NAME, Severity.WARNING, f"{fewer} of {facts.snapshot.listed_nics} RDMA cards in lspci has no device",
+            NAME, severity, f"{fewer} of {facts.snapshot.listed_nics} RDMA cards in lspci has no device",
             (Evidence(f"{sum(map(_is_mlx, machine.nics))} RDMA devices (mlx5) are shown", machine.source),),
             _COST, "look in dmesg for mlx5_core of that bus (firmware that does not answer, a driver that failed). "
             "Cold reset the host, renew the card's firmware; mlxfwreset or replace it",
@@ -54,7 +55,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         usual = max(len(near(machine, gpu)) for gpu in machine.gpus)
         keys = ", ".join(gpu.key for gpu in lacking)
         yield Finding(
-            NAME, Severity.WARNING,
+            NAME, severity,
             f"a NIC is missing: {keys} has {len(near(machine, lacking[0])) or 'no'} near it, other GPUs {usual}",
             tuple(Evidence(f"{gpu.key}: {', '.join(near(machine, gpu)) or 'no PIX or PXB to any NIC'}", machine.source)
                   for gpu in lacking[:8]),
