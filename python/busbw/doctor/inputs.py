@@ -21,7 +21,7 @@ from busbw.doctor.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
 from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, is_conf, tells_fault
-from busbw.doctor.of_pieces import with_graph, with_pieces
+from busbw.doctor.of_pieces import may_show_machine, with_graph, with_pieces
 from busbw.doctor.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
@@ -31,7 +31,7 @@ from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
-from busbw.machine.topology.pieces import MAX_BYTES, shows_machine
+from busbw.machine.topology.pieces import MAX_BYTES
 from busbw.records import Record, read_records
 
 HELD_BYTES = 64 << 10
@@ -284,7 +284,7 @@ def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _with_log(snapshot: Snapshot, name: str, start: str) -> Snapshot:
     """A log, and the machine that outputs in it show."""
-    if shows_machine(start) and Path(name).stat().st_size <= MAX_BYTES:
+    if may_show_machine(start) and Path(name).stat().st_size <= MAX_BYTES:
         text = _text(name).text or ""
         EFFORT.spend(len(text) * PER_MIB_LOOKED_AT / MIB)
         if (found := with_pieces(snapshot, name, text)) is not None:

@@ -8,12 +8,14 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.mixed import tells_fault, tells_job
+from busbw.doctor.pasted import unfolded
 from busbw.doctor.snapshot import HostState, Snapshot, TextFile
 from busbw.machine.topology.assemble import together
-from busbw.machine.topology.pieces import read_pieces
+from busbw.machine.topology.pieces import read_pieces, shows_machine
 
 _PROSE = re.compile(r"[#>*-]{0,3} ?[A-Za-z(\d](?:[^\t|{}<>=/\\]| /){2,400}$")
 _MOST_PROSE = 8
+_FEW_LINES = 5
 _LISTINGS = (
     *("CA '", "hca_id:", "Infiniband device '", "GPU 0000"),
     *("==============NVSMI", "Timestamp  ", "Driver Version  ", "CUDA Version  ", "Attached GPUs  "),
@@ -21,9 +23,14 @@ _LISTINGS = (
 """How listings begin of which signatures and readers know each line: of ports, and of `nvidia-smi -q`."""
 
 
+def may_show_machine(start: str) -> bool:
+    """Whether outputs of a machine stand there. One string of escapes, which has few lines, is taken apart first."""
+    return shows_machine(unfolded(start) if start.count("\n") < _FEW_LINES else start)
+
+
 def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     """The snapshot with all that the text shows; None where it shows no machine, or another than is known."""
-    pieces = read_pieces(text, name)
+    pieces = read_pieces(unfolded(text), name)
     if pieces is None or snapshot.live:
         return None
     machine = pieces.machine if snapshot.machine is None else together(snapshot.machine, pieces.machine)

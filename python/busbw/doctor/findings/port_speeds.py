@@ -69,6 +69,8 @@ def _in_listings(facts: Facts) -> Iterator[Finding]:
         if len(ports) not in _OF_BOARDS or rates[0] == rates[1] or rates[1] != rates[-1]:
             continue
         slow = min(ports, key=lambda each: each.rate_Gbps or 0.0)
+        if slow in (ports[0], ports[-1]):
+            continue  # at an end of the list it may be for storage, and the list a part of one
         yield Finding(
             NAME, Severity.WARNING,
             f"{slow.name} runs at {rates[0]:g} Gb/s, the {len(ports) - 1} other RDMA ports at {rates[-1]:g} Gb/s",
