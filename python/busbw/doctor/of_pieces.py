@@ -11,7 +11,7 @@ from busbw.doctor.mixed import tells_fault, tells_job
 from busbw.doctor.pasted import unfolded
 from busbw.doctor.snapshot import HostState, Snapshot, TextFile
 from busbw.machine.topology.assemble import together
-from busbw.machine.topology.pieces import read_pieces, shows_machine
+from busbw.machine.topology.pieces import Pieces, read_pieces, shows_machine
 
 _PROSE = re.compile(r"[#>*-]{0,3} ?[A-Za-z(\d](?:[^\t|{}<>=/\\]| /){2,400}$")
 _MOST_PROSE = 8
@@ -30,7 +30,7 @@ def may_show_machine(start: str) -> bool:
 
 def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     """The snapshot with all that the text shows; None where it shows no machine, or another than is known."""
-    pieces = read_pieces(unfolded(text), name)
+    pieces = _read(text, name)
     if pieces is None or snapshot.live:
         return None
     machine = pieces.machine if snapshot.machine is None else together(snapshot.machine, pieces.machine)
@@ -54,6 +54,15 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
         # An output that nobody could read may hold the fault: what is left is judged as a log, and never as health.
         return replace(found, notes=(*found.notes, *pieces.unread), logs=(*found.logs, TextFile(name, rest)))
     return _with_rest(found, name, rest)
+
+
+def _read(text: str, name: str) -> Pieces | None:
+    """What the text shows; rows of a table may have the width of a terminal, so that joining them must show more."""
+    plain, joined = read_pieces(text, name), unfolded(text)
+    other = read_pieces(joined, name) if joined != text else None
+    if plain is None or other is None:
+        return plain or other
+    return other if len(other.kinds) > len(plain.kinds) else plain
 
 
 def with_graph(snapshot: Snapshot, name: str, text: str) -> Snapshot:
