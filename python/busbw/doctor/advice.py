@@ -151,6 +151,7 @@ def _texts(scan: Scan) -> Iterator[tuple[int, str]]:
 
 
 Where = tuple[str, int]
+_SUMS_UP = re.compile(r"^\W{0,4}No devices were found|couldn't communicate with the NVIDIA driver")
 
 
 def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Where, str]) -> Finding:
@@ -160,7 +161,8 @@ def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Wh
         return mpich.with_stack(finding, "\n".join(lines))
     if finding.severity is Severity.NOTE or finding.name not in _ALL | _SOME | OF_MACHINES:
         return finding
-    for seen in finding.evidence:
+    # What only sums up that no GPU is there tells less than the lines that say why.
+    for seen in sorted(finding.evidence, key=lambda each: _SUMS_UP.search(each.fact) is not None):
         if seen.line is None:
             continue
         around = beside.get((seen.where, seen.line), Beside())

@@ -16,9 +16,16 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import (
     FINDINGS,
     below_expected,
+    flat_topology,
+    gpu_missing,
     init_incomplete,
     mtu_path,
     nccl_warnings,
+    nic_far,
+    nic_missing,
+    nvlinks_down,
+    pcie_link,
+    port_speeds,
     setting_breaks,
     settings_differ,
     slow_host,
@@ -37,6 +44,9 @@ from busbw.doctor.writers import with_writer
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
+    for each in facts.snapshot.others:
+        alone = replace(facts.snapshot, machine=each, gpus=(), listed_gpus=None, others=())
+        found += _of_machine(replace(facts, snapshot=alone, machine=each, logs=()))
     found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts))
     if (guess := guessed(facts.scans, found)) is not None:
         # What a program said before its launcher ended it stands before the init that did not end of it.
@@ -51,6 +61,15 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
     )
+
+
+def _of_machine(facts: Facts) -> list[Finding]:
+    """What is found of a machine by its links alone, as of a further one in the same paste."""
+    return [
+        finding
+        for module in (nvlinks_down, pcie_link, gpu_missing, flat_topology, nic_far, nic_missing, port_speeds)
+        for finding in module.examine(facts)
+    ]
 
 
 def _whole(facts: Facts) -> frozenset[str]:

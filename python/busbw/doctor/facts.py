@@ -91,6 +91,12 @@ class Facts:
         return all(each.nnodes == 1 or max(len(each.ranks), _OF_ONE_NODE) >= (each.nranks or 0) for each in known)
 
     @property
+    def shows_job_without_network(self) -> bool:
+        """Whether a job is logged and nothing tells of a second node: NICs matter little to it."""
+        jobs = any(each.alive or any(each.kinds[key] for key in ("nccl", "torch", "steps")) for each in self.scans)
+        return self.ran_on_one_node or (jobs and not self.several_nodes)
+
+    @property
     def has_rdma(self) -> bool:
         """Whether the machine has RDMA devices."""
         return bool(self.machine and any(nic.rdma for nic in self.machine.nics))

@@ -20,7 +20,8 @@ from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.flight import looks_like
-from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, tells_fault
+from busbw.doctor.mixed import assignments, beside_assignments, beside_topology, is_conf, tells_fault
+from busbw.doctor.of_pieces import may_show_machine, with_graph, with_pieces
 from busbw.doctor.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.sieve import is_json_log
@@ -30,6 +31,7 @@ from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
+from busbw.machine.topology.pieces import MAX_BYTES
 from busbw.records import Record, read_records
 
 HELD_BYTES = 64 << 10
@@ -54,12 +56,6 @@ _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 LONGEST_WORD = max(map(len, _TABLE))
 _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|component|timestamp|time|ts|error|err)" ?:')
 """Keys of objects that services log."""
-_ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
-_PROMPT = re.compile(
-    r"(?:\[[^\]\n]{1,80}\]|[\w.@~:/()-]{0,80})\s?[$#%>] ?"
-    r"(?:sudo )?(?:cat|less|more|head|grep|egrep|env|printenv|echo|set|ssh)\b"
-)
-"""A shell's prompt with a command: what stands below it is what somebody looked at, and no file."""
 _TOPOLOGY = re.compile(
     r"^[ \t]*GPU0\s.*(?:CPU Affinity|GPU1|NV\d|NIC0|\sX\s)|^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
     r"|^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
@@ -227,17 +223,17 @@ def _add(  # noqa: PLR0911 - one for each kind of file
             records = tuple(read_records(Path(name), said.append))
         return replace(snapshot, notes=(*said, *snapshot.notes)), records
     if "<graphs" in text:
-        return replace(snapshot, graph=_text(name)), ()
+        return with_graph(snapshot, name, _text(name).text or ""), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
-        return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
-    if shown(name).endswith(".conf") or _is_conf(text):
+        return _with_log(snapshot, name, text), ()
+    if shown(name).endswith(".conf") or is_conf(text):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
     machine = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
     if text.lstrip().startswith("<") or (machine and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
-    return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
+    return _with_log(snapshot, name, text), ()
 
 
 def _may_be_record(text: str) -> bool:
@@ -260,14 +256,6 @@ def _first_lines(text: str) -> str:
     return "\n".join([line for line in text[:8192].splitlines() if line.strip()][:3])
 
 
-def _is_conf(text: str) -> bool:
-    """Whether most lines that are no comments are assignments."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    if any(map(_PROMPT.match, lines[:100])):
-        return False
-    return len([line for line in lines if _ASSIGNMENT.match(line)]) * 2 > len(lines)
-
-
 def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
     """An nccl.conf; or the variables of a job, and a log behind them."""
     conf = _text(name)
@@ -280,6 +268,9 @@ def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
     """A machine, and the log that may stand behind it; a log that only begins like a machine is one."""
+    text = _text(name).text or ""
+    if (found := with_pieces(snapshot, name, text)) is not None:
+        return found
     try:
         found = _with_topology(snapshot, name)
     except UserError:
@@ -287,9 +278,18 @@ def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
         if log.text is None or not tells_fault(log.text):
             raise
         return replace(snapshot, logs=(*snapshot.logs, log))
-    text = _text(name).text or ""
     said = "" if text.lstrip("\ufeff \t\r\n").startswith("<") else beside_topology(text)
     return replace(found, logs=(*found.logs, TextFile(name, said))) if said else found
+
+
+def _with_log(snapshot: Snapshot, name: str, start: str) -> Snapshot:
+    """A log, and the machine that outputs in it show."""
+    if may_show_machine(start) and Path(name).stat().st_size <= MAX_BYTES:
+        text = _text(name).text or ""
+        EFFORT.spend(len(text) * PER_MIB_LOOKED_AT / MIB)
+        if (found := with_pieces(snapshot, name, text)) is not None:
+            return found
+    return replace(snapshot, logs=(*snapshot.logs, _log(name)))
 
 
 def _with_topology(snapshot: Snapshot, name: str) -> Snapshot:

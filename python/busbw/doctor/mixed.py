@@ -10,6 +10,7 @@ from busbw.doctor.scan import scan
 from busbw.doctor.signatures import SIGNATURES
 
 MAX_LINES = 20_000
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
 _ASSIGNMENT = re.compile(r"(?:export |declare -x )?[A-Za-z_]\w*=|#|\s*$")
 _TOPOLOGY = re.compile(
     r"\s*(?:GPU|NIC)\d{1,3}\b[^|]*$|\s*mlx\d_\d|\s*Link \d|\s+\S+\s+=\s|\s*(?:NIC )?Legend:|\s*$|\$ "
@@ -32,6 +33,21 @@ def beside_topology(text: str) -> str:
     )
 
 
+_PROMPT = re.compile(
+    r"(?:\[[^\]\n]{1,80}\]|[\w.@~:/()-]{0,80})\s?[$#%>] ?"
+    r"(?:sudo )?(?:cat|less|more|head|grep|egrep|env|printenv|echo|set|ssh)\b"
+)
+"""A shell's prompt with a command: what stands below it is what somebody looked at, and no file."""
+
+
+def is_conf(text: str) -> bool:
+    """Whether most lines that are no comments are assignments of variables, as in an nccl.conf."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if any(map(_PROMPT.match, lines[:100])):
+        return False
+    return len([line for line in lines if _VARIABLE.match(line)]) * 2 > len(lines)
+
+
 def beside_assignments(text: str) -> str:
     """The lines that are no assignments, each in its place; "" where none of them tells of a fault or of a job."""
     return _others(text, lambda line: _ASSIGNMENT.match(line) is not None)
@@ -51,10 +67,10 @@ def tells_fault(text: str) -> bool:
 def _others(text: str, own: Callable[[str], bool]) -> str:
     lines = ["" if own(line) else line for line in text.split("\n")[:MAX_LINES]]
     others = "\n".join(lines)
-    return others if any(lines) and (tells_fault(others) or _tells_job(others)) else ""
+    return others if any(lines) and (tells_fault(others) or tells_job(others)) else ""
 
 
-def _tells_job(text: str) -> bool:
+def tells_job(text: str) -> bool:
     """Whether the text shows a job that goes on, or that its work is done."""
     found = scan(text.split("\n")[:MAX_LINES], "", ())
     return bool(found.alive or found.course.done)

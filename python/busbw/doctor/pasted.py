@@ -16,7 +16,7 @@ _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
 NARROWEST, WIDEST = 60, 400
 _HEAD = re.compile(
     r"\s*(?:$|\[(?!\d{1,3}(?:,\d{1,3}){2,}\])|\((?!errno|most recent|error|code)|[#<|{*>$+]"
-    r"|-{2}|={2}|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d"
+    r"|-{2}|={2}(?!\d)|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d"
     r"|[\w.-]+:\d+:(?:\d+ |\d*:)"
     r"|(?:INFO|WARN|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File |frame #|NCCL |NVRM|kernel:|srun:|mpirun:|slurmstepd:)"
     r"|[\w.]*(?:Error|Exception|Warning)\b)"
@@ -33,13 +33,28 @@ def restored(text: str) -> list[tuple[int, str]] | None:
         text, changed = html.unescape(text), True
     said = _of_string(text)
     if said is not None:
-        return list(enumerate(said, 1))  # as the program wrote them: what came first tells causes from effects
+        return list(enumerate(spelled(said), 1))  # as the program wrote them: what came first tells causes
     lines = [line.rstrip("\r") for line in text.split("\n")]
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
     shown = spelled(_with_units(_without_open_bridges(_with_low_clocks(_without_full_power(lines)))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
+
+
+def unfolded(text: str) -> str:
+    """The text with lines that a terminal broke joined, or that stand in one string apart; each keeps its number."""
+    said = _of_string(text)
+    if said is not None:
+        return "\n".join(said)
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    width = _width(lines)
+    if not width:
+        return text
+    kept = [""] * len(lines)
+    for number, line in _joined(lines, width):
+        kept[number - 1] = line
+    return "\n".join(kept)
 
 
 _CAPPED = re.compile(r"\s+SW Power Cap\s*: Active\s*$")

@@ -17,6 +17,8 @@ _ASKED = re.compile(
     r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
 )
 _COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1200}).{0,120}\bnoheader\b")
+_QUERY = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
+_FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
 _DMON = re.compile(r"#\s*gpu(?P<names>(?:\s+[a-z]{2,8}){2,24})\s*$")
 _MOST_COLUMNS, _FEWEST, _MOST_ROWS = 64, 3, 4096
 _NUMBER = re.compile(r"-?(\d{1,6}(?:\.\d{1,3})?)(?: (?:MHz|W|%|C))?")
@@ -46,6 +48,8 @@ def spelled(lines: Sequence[str]) -> list[str]:
     table: _Table | None = None
     for at, line in enumerate(lines):
         begun = _head(line)
+        if (begun is not None and not begun.is_dmon) or (_QUERY.search(line) and not _FAILS.search(line)):
+            said[at] = ""  # names of columns tell of nothing that happened
         if begun is None and table is not None:
             row = _row(table, line)
             if row is not None and len(table.rows) < _MOST_ROWS:

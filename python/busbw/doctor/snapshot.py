@@ -86,3 +86,9 @@ class Snapshot:
     processes: tuple[ProcessState, ...] = ()
     libraries: tuple[LibraryFile, ...] = ()
     notes: tuple[str, ...] = ()
+    others: tuple[Machine, ...] = ()
+    """Further machines that the same paste shows."""
+    listed_nics: int | None = None
+    """Functions of RDMA cards that `lspci` lists beside a matrix; None where it lists none."""
+    listed_gpus: int | None = None
+    """GPUs that `lspci` lists where nvidia-smi shows others; None where they agree or one of both is missing."""

@@ -52,6 +52,20 @@ def with_rates(*rates: float, storage: float = 0.0) -> Machine:
     return replace(plain, gpus=gpus, nics=tuple(nics), connections=connections(gpus, nics))
 
 
+def placed(gpus: tuple[str, ...], numa: int | None, nics: tuple[str, ...], other: int | None) -> Machine:
+    """The machine with all GPUs below those bridges, and all RDMA devices below others."""
+    made = machine()
+    moved = tuple(replace(gpu, bridges=gpus, numa=numa, cpus=made.gpus[0].cpus) for gpu in made.gpus)
+    devices = tuple(replace(nic, bridges=nics, numa=other) if nic.rdma else nic for nic in made.nics)
+    return replace(made, gpus=moved, nics=devices, connections=connections(moved, devices))
+
+
+def without_one(made: Machine) -> Machine:
+    """The machine without its last RDMA device."""
+    nics = made.nics[:-1]
+    return replace(made, nics=nics, connections=connections(made.gpus, nics))
+
+
 def state(index: int, **changes: Any) -> GpuState:
     """A GPU at rest."""
     made = GpuState(
@@ -242,6 +256,10 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
     "port-slower": lambda: healthy(logs=(shown(*(each for n in range(3) for each in ports(n, slow=n == 1))),)),
     "pci-narrow": lambda: healthy(logs=(log(said("+ PCI[12.0] - GPU/1000 (0)"), said("+ PCI[0.8] - GPU/2000 (1)")),)),
+    "gpu-missing": lambda: healthy(listed_gpus=5),
+    "flat-topology": lambda: healthy(machine=placed(*(("cpu0",), None) * 2)),
+    "nic-far": lambda: healthy(machine=placed(("cpu0", "s"), 0, ("cpu1", "t"), 1)),
+    "nic-missing": lambda: healthy(machine=without_one(with_rates(400.0, 400.0, 400.0, 400.0))),
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "nvlink-errors": lambda: with_gpu(nvlink_errors=3),

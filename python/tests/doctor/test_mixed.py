@@ -34,6 +34,33 @@ def test_a_machine_alone_is_a_machine(text: str, tmp_path: Path) -> None:
     assert main(["doctor", str(path)]) == 0
 
 
+ACS = "\t\tACSCtl:\tSrcValid{0} TransBlk- ReqRedir{0} CmpltRedir{0} UpstreamFwd{0} EgressCtrl- DirectTrans-\n"
+BRIDGE = "3c:04.0 PCI bridge: PLX Technology, Inc. PEX 8747 48-Lane, 5-Port Switch (rev ca)\n"
+NUMA = "available: 2 nodes (0-1)\nnode 0 size: 515000 MB\n"
+
+
+@pytest.mark.parametrize(
+    ("beside", "code", "told"),
+    [
+        (BRIDGE + ACS.format("+"), 1, "ACS redirects"),
+        (BRIDGE + ACS.format("-"), 0, ""),
+        ("$ numactl -H\n" + NUMA, 3, "of no output that tells how the machine is"),
+        ("can somebody say why it is slow here?\n", 0, ""),
+        ("$ nvidia-smi nvlink -s\nGPU 7: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\n", 3, "other GPUs"),
+        ("mlx5_0 port 1 ==> ib0 (Up)\n", 0, ""),
+        ('$ cat t.xml\n<system version="1">\n  <cpu numaid="0"', 3, "cut off"),
+    ],
+)
+def test_what_stands_beside_a_machine_is_read_or_told(
+    beside: str, code: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pasted.txt"
+    for text in (MATRIX + beside, "ops@n7:~$ nvidia-smi topo -m\n" + MATRIX + beside, beside + MATRIX):
+        path.write_text(text)
+        assert main(["doctor", str(path)]) == code, text
+        assert told in " ".join(capsys.readouterr().out.split()), text
+
+
 def test_a_matrix_that_was_cut_off_is_refused_by_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no row for GPU1"):
         loud(CUT.replace("\t", "    "), tmp_path)

@@ -28,6 +28,7 @@ from fuzzing_seeds import (
     OLD_EXECUTION,
     PACKED_LOGS,
     PARAM_CALLS,
+    PASTE,
     PLAN,
     PUBLISHED,
     QUERY,
@@ -75,6 +76,7 @@ from busbw.machine.nccl.conf import read_conf
 from busbw.machine.nccl.graph_file import read_graph
 from busbw.machine.nccl.topology_file import read_topology
 from busbw.machine.topology.load import from_bytes
+from busbw.machine.topology.pieces import read_pieces
 from busbw.records import parse_records
 from busbw.runs.index import Index
 from busbw.runs.store import read_labels
@@ -332,13 +334,17 @@ ENTRIES = {
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
-    "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve", "doctor.smi_rows"), _file(_read_doctor), _logs),
+    "doctor": Entry(("doctor.inputs", "doctor.mixed", "doctor.of_pieces", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve", "doctor.smi_rows"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
     "archives": Entry(("doctor.archives",), _read_archive, _archives),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),
     "graphs": Entry(("machine.nccl.safe_xml",), lambda data, _: read_graph(data, "input"), _these(GRAPH)),
     "topology files": Entry(("machine.nccl.safe_xml",), lambda data, _: read_topology(data, "input"), _these(TOPOLOGY)),
+    "pastes": Entry(
+        ("machine.topology.pieces", "machine.topology.port_rows", "machine.topology.smi_rows", "machine.topology.smi_text"),
+        _text(read_pieces), _these(PASTE, MATRIX + LSPCI, TOPOLOGY + LINKS, MATRIX + QUERY),
+    ),
     "topologies": Entry(
         ("machine.topology.load", "cli.topo"), lambda data, _: from_bytes(data, "input"),
         _these(MATRIX, TOPOLOGY, QUERY, LSPCI, LINKS),

@@ -38,6 +38,14 @@ LSPCI = (
     "0001:00:00.0 3D controller: NVIDIA Corporation GA100 (rev a1)\n\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n"
     "\tLnkSta:\tSpeed 16GT/s, Width x16\n\tKernel driver in use: nvidia\n"
 )
+PASTE = (
+    "$ nvidia-smi\n|   0  NVIDIA A100-SXM4-40GB          On  | 00000000:07:00.0 Off |                    0 |\n"
+    "| N/A   30C    P0              52W / 400W |      1MiB / 40960MiB |      0%      Default |\n"
+    "|                                         |                  |             Disabled |\n"
+    "index, pstate, pcie.link.gen.current, pcie.link.width.current\n0, P0, 4, 16\n"
+    "mlx5_0 port 1 ==> ib0 (Up)\nCA 'mlx5_0'\n\tPort 1:\n\t\tState: Active\n\t\tRate: 200\n"
+    "GPU 00000000:07:00.0\n    Performance State                     : P0\n    BAR1 Memory Usage\n        Total : 65536 MiB\n"
+)
 LINKS = "GPU 0: NVIDIA A100 (UUID: GPU-1)\n\t Link 0: 25 GB/s\n\t Link 1: <inactive>\n"
 FLIGHT = json.dumps({"version": "2.4", "rank": 0, "entries": [
     {"collective_seq_id": number, "profiling_name": "nccl:all_reduce", "state": "completed", "process_group": ["0", "x"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,16 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-faults"
+_DISPLAY = re.compile(r"\bDisplay\b|\bT4\d\d\b|\bT1000\b|\bNVS\b")
+"""Cards for a screen, which no job uses."""
+_LARGE_MIB, _WINDOW_MIB = 70_000.0, 4096.0
+
+
+def _has_small_window(gpu: GpuState) -> bool:
+    """Boards of so much memory are for servers, whose window holds all of it; those of workstations show 256 MiB."""
+    return gpu.bar1_MiB is not None and (gpu.memory_total_MiB or 0.0) > _LARGE_MIB and gpu.bar1_MiB < _WINDOW_MIB
+
+
 _PROOF = Proof(instruction="reset the GPU after the repair and look at `nvidia-smi -q -d ECC,ROW_REMAPPER`")
 
 
@@ -67,6 +78,15 @@ _TROUBLES = (
         fix="watch the number",
     ),
     Trouble(
+        _has_small_window,
+        Severity.WARNING,
+        "its window (BAR1) has {gpu.bar1_MiB:.0f} MiB: NICs cannot reach it",
+        fact="BAR1 has {gpu.bar1_MiB:.0f} MiB of {gpu.memory_total_MiB:.0f} MiB",
+        cost="GPU Direct RDMA and P2P fail or map little at a time",
+        fix="switch on Above 4G Decoding (large BAR, 64-bit MMIO) in the BIOS, boot with pci=realloc; in a VM ask for "
+        "a larger MMIO window",
+    ),
+    Trouble(
         lambda gpu: gpu.compute_mode and "prohibited" in gpu.compute_mode.lower(),
         Severity.ERROR,
         "its compute mode forbids computing",
@@ -81,6 +101,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for gpu in facts.snapshot.gpus:
         yield from _of(gpu, facts.who_says(gpu))
     names = sorted({gpu.name for gpu in facts.machine.gpus if gpu.name} if facts.machine else set())
+    names = [name for name in names if not _DISPLAY.search(name)]
     if len(names) > 1:
         yield Finding(
             NAME, Severity.WARNING, f"GPUs of {len(names)} products in one machine",

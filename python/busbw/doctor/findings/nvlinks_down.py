@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.machine.topology.model import SWITCH, Gpu, Machine
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, PathType
 from busbw.machine.topology.names import product, takes_bridges
 
 NAME = "nvlinks-down"
@@ -17,13 +17,41 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is None:
         return
+    parted = {each.index for each in facts.snapshot.gpus if each.mig}
+    if not parted and (bare := _without_any(machine)) is not None:
+        yield bare
+    yield from _unbridged(machine)
     for gpu in machine.gpus:
+        if gpu.index in parted or _is_of_another_kind(machine, gpu):
+            continue  # told as what it is
         wired = 0 if takes_bridges(gpu.name) else gpu.nvlink_count + gpu.nvlinks_down
         wanted = max(_of_peers(machine, gpu), wired, _of_product(machine, gpu))
         if gpu.nvlink_count < wanted:
             yield _down(machine, gpu, wanted)
 
 
+def _without_any(machine: Machine) -> Finding | None:
+    """A matrix in which boards that are wired by NVLinks show none between any two of them."""
+    known = [product(gpu.name) for gpu in machine.gpus]
+    wired = all(each is not None and (each.nvlinks or 0) >= _OF_BOARDS for each in known)
+    pairs = [machine.between(a.key, b.key) for a, b in zip(machine.gpus, machine.gpus[1:], strict=False)]
+    # Listings of devices show no paths; who shows none between neighbours shows how they are joined instead.
+    shown = bool(pairs) and all(pair is not None and pair.path is not PathType.NVLINK for pair in pairs)
+    drawn = shown and all(gpu.cpus and not gpu.bridges for gpu in machine.gpus)
+    if not (wired and drawn) or any(gpu.nvlinks or gpu.nvlinks_down for gpu in machine.gpus):
+        return None
+    paths = sorted({pair.path.value for pair in pairs if pair is not None})
+    return Finding(
+        NAME, Severity.ERROR, f"no NVLink joins any two of {len(machine.gpus)} GPUs, though the boards have them",
+        (Evidence(f"paths between GPUs are {', '.join(paths)}: {machine.gpus[0].name}", machine.source),),
+        Cost("all that GPUs exchange goes over PCIe and the host: a tenth of the rate"),
+        "look at nvidia-fabricmanager (systemctl status; of the driver's version), at `nvidia-smi nvlink -s` and for "
+        "MIG. In a VM or container the host has to give the NVSwitches",
+        _PROOF,
+    )  # fmt: skip
+
+
+_OF_BOARDS = 8
 MESH = 8
 """GPUs of a board with a mesh of single and double links (V100): of a part of it some have fewer than others."""
 
@@ -35,6 +63,35 @@ def _of_peers(machine: Machine, gpu: Gpu) -> int:
     if not gpu.nvlinks and not any(len(each.nvlinks) > 1 or _is_switched(each) for each in machine.gpus):
         return 0  # bridges join pairs: a card without one is none that has lost its links
     return max((each.nvlink_count for each in machine.gpus), default=0)
+
+
+def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
+    """A card without links among named boards that have them: it drives displays."""
+    names = {each.name for each in machine.gpus if each.nvlinks}
+    return (
+        not gpu.nvlinks
+        and not gpu.nvlinks_down
+        and None not in names
+        and gpu.name is not None
+        and gpu.name not in names
+    )
+
+
+def _unbridged(machine: Machine) -> Iterator[Finding]:
+    """The one pair of cards that lacks the bridge that all other pairs have."""
+    bridged = [gpu for gpu in machine.gpus if len(gpu.nvlinks) == 1 and gpu.nvlinks[0].target != SWITCH]
+    bare = [gpu for gpu in machine.gpus if not gpu.nvlinks and not _is_of_another_kind(machine, gpu)]
+    if len(bare) != 2 or len(bridged) < _BRIDGED or len(bare) + len(bridged) != len(machine.gpus):
+        return
+    yield Finding(
+        NAME, Severity.WARNING, f"{bare[0].key} and {bare[1].key} have no NVLink bridge, and all other pairs do",
+        (Evidence(f"no NVLinks; {len(bridged)} GPUs have {bridged[0].nvlink_count} to their peer", machine.source),),
+        Cost("that pair exchanges over PCIe, and rings go at its rate"),
+        "look whether a bridge is plugged there, and seat or replace it; `nvidia-smi nvlink -s` of both cards", _PROOF,
+    )  # fmt: skip
+
+
+_BRIDGED = 6
 
 
 def _is_switched(gpu: Gpu) -> bool:

@@ -243,7 +243,7 @@ def _bootstrap(reading: _Reading, line: Line, found: re.Match[str]) -> None:
 
 
 def _gdr(reading: _Reading, line: Line, found: re.Match[str]) -> None:
-    state = "enabled" if "nabled" in found[0] else "disabled"
+    state = "too far" if "(distance " in found[0] else "enabled" if "nabled" in found[0] else "disabled"
     known = reading.gdr.get(state, Said(line.text, line.number, 0))
     reading.gdr[state] = Said(known.text, known.line, known.count + 1)
 
@@ -368,7 +368,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"NCCL version (\S{1,60})", _version),
         (r"Using network (\S{1,60})", _network),
         (r"NET/(\w{1,40}) ?: Using(?! \d)(.*)", _net_using),
-        (r"NET/(?!Socket\b)\w+ ?: GPU Direct RDMA (?:Dis|dis|En|en)abled.*", _gdr),
+        (r"(?:NET/(?!Socket\b)\w+ ?: |(?=.{36,120}\(distance ))GPU Direct RDMA (?:Dis|dis|En|en)abled.*", _gdr),
         (r"(?:TUNER/Plugin|Using tuner).*", _tuner),
         (
             r"(?:NET/Plugin|Plugin |NET/IB : No|Failed to initialize NET|(?:Initialized|Assigned) NET|ENV/Plugin|"

@@ -36,6 +36,9 @@ SLOWEST_GBPS = 3.5
 """No PCIe link of a GPU or of a switch above GPUs and RDMA devices is slower in a machine that is whole (less than
 generation 3 x4): a hypervisor's bridge says 2.5 GT/s x1."""
 MAX_PROBLEMS = 1000
+_MOST_LANES = 32
+_NO_WIDTH = (63, 255)
+"""What Linux shows as the width of a link that a virtual device has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +293,13 @@ def _nic(name: str, place: _Place, *, rdma: bool) -> Nic:
 
 
 def _pcie(node: Node, reading: _Reading) -> PcieLink:
-    width = Attributes(node, reading.problems).whole("link_width", low=0, high=32)
+    width = Attributes(node, reading.problems).whole("link_width", low=0, high=255)
+    if width in _NO_WIDTH:
+        width = None
+    elif width is not None and width > _MOST_LANES:
+        text = f'link_width="{width}" of <pci> is not between 0 and {_MOST_LANES}'
+        reading.problems.append(Problem(node.line, text, fatal=True))
+        width = None
     speed = (node.attributes.get("link_speed") or "").strip()
     generation, counted = link_generation(speed)
     if speed and speed.lower() != "unknown" and counted != generation:

@@ -24,17 +24,33 @@ def assemble(sysfs: SysfsReading, states: Sequence[GpuState], *, source: str, ho
 def together(first: Machine, second: Machine) -> Machine | None:
     """What two outputs of one machine show of it, a matrix and `lspci` say; None where their GPUs are not as many.
 
-    GPUs are the same by their number: nvidia-smi counts them in the order of their buses, as `lspci` lists them.
+    GPUs are the same by their number: nvidia-smi counts them in the order of their buses, as `lspci` lists them. A
+    listing without GPUs, of bridges or NICs alone, fits any machine.
     """
-    if len(first.gpus) != len(second.gpus):
+    if first.gpus and second.gpus and len(first.gpus) != len(second.gpus):
         return None
     # A matrix draws how devices reach each other and names no bus; listings know buses, and guess the rest.
     drawn, listed = (second, first) if all(gpu.bus_id is None for gpu in second.gpus) else (first, second)
-    gpus = tuple(_filled(gpu, other) for gpu, other in zip(drawn.gpus, listed.gpus, strict=True))
+    if not drawn.gpus:
+        drawn, listed = listed, drawn
+    gpus = tuple(_filled(gpu, other) for gpu, other in zip(drawn.gpus, listed.gpus or drawn.gpus, strict=True))
     return replace(
-        drawn, gpus=gpus, nics=drawn.nics or listed.nics, numa_nodes=drawn.numa_nodes or listed.numa_nodes,
-        host=drawn.host or listed.host,
+        drawn, gpus=gpus, nics=_nics_of(drawn, listed), numa_nodes=drawn.numa_nodes or listed.numa_nodes,
+        host=drawn.host or listed.host, bridges=drawn.bridges or listed.bridges,
     )  # fmt: skip
+
+
+def _nics_of(drawn: Machine, listed: Machine) -> tuple[Nic, ...]:
+    """The NICs of the matrix. Which of them lies at which bus nobody said: a link that fell back keeps its bus."""
+    if not drawn.nics:
+        return listed.nics
+    known = {nic.name for nic in drawn.nics}
+    return (*drawn.nics, *(nic for nic in listed.nics if _fell_back(nic.pcie) and nic.name not in known))
+
+
+def _fell_back(link: PcieLink) -> bool:
+    pairs = ((link.generation, link.max_generation), (link.width, link.max_width))
+    return any(now and most and now < most for now, most in pairs)
 
 
 def _filled(gpu: Gpu, other: Gpu) -> Gpu:
@@ -47,11 +63,20 @@ def _filled(gpu: Gpu, other: Gpu) -> Gpu:
             sm=gpu.sm or other.sm,
             numa=other.numa if gpu.numa is None else gpu.numa,
             cpus=gpu.cpus or other.cpus,
-            pcie=other.pcie if gpu.pcie == PcieLink() else gpu.pcie,
+            pcie=both_links(gpu.pcie, other.pcie),
             nvlinks=gpu.nvlinks or other.nvlinks,
             nvlinks_down=max(gpu.nvlinks_down, other.nvlinks_down),
         )
     )
+
+
+def both_links(first: PcieLink, second: PcieLink) -> PcieLink:
+    """What two outputs say of one link. An idle GPU lowers its rate: the higher one is what the link can do."""
+    rates = [each for each in (first.generation, second.generation) if each]
+    return PcieLink(
+        max(rates, default=None), first.width or second.width, first.max_generation or second.max_generation,
+        first.max_width or second.max_width,
+    )  # fmt: skip
 
 
 def _without_loops(gpu: Gpu, buses: set[str | None]) -> Gpu:

@@ -57,6 +57,8 @@ class GpuState:
     ecc_pending: bool | None = None
     """ECC after the next reset."""
     persistence: bool | None = None
+    bar1_MiB: float | None = None
+    """The window through which PCIe devices reach its memory."""
     vbios: str | None = None
     processes: tuple[GpuProcess, ...] = ()
 

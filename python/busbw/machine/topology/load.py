@@ -21,11 +21,11 @@ from busbw.machine.topology.around import (
 from busbw.machine.topology.assemble import assemble
 from busbw.machine.topology.gpu_state import Driver, GpuState
 from busbw.machine.topology.lspci import PciDevice, machine_of, read_lspci
-from busbw.machine.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
+from busbw.machine.topology.model import Gpu, Machine, with_generation
 from busbw.machine.topology.names import product
 from busbw.machine.topology.pasted import decoded, refuse_others, xml_of
 from busbw.machine.topology.smi_matrix import read_matrix
-from busbw.machine.topology.smi_nvlink import read_nvlink_status
+from busbw.machine.topology.smi_nvlink import as_machine
 from busbw.machine.topology.smi_query import read_query
 from busbw.machine.topology.sysfs import SysfsReading
 
@@ -74,7 +74,7 @@ def _from_bytes(data: bytes, source: str) -> Loaded:
         raise UserError(f"{source} is text of more than {MAX_TEXT >> 20} MiB; no topology of one machine is that large")
     text = unpacked(decoded(data))
     refuse_several(text, source)
-    for kind, read in (("nvidia-smi topo -m", _matrix_and_names), ("nvidia-smi nvlink -s", _links_only)):
+    for kind, read in (("nvidia-smi topo -m", _matrix_and_names), ("nvidia-smi nvlink -s", as_machine)):
         try:
             return Loaded(read(text, source), kind)
         except UserError as problem:
@@ -123,19 +123,3 @@ def _from_xml(data: bytes, source: str) -> Loaded:
         raise UserError(f"{source} is a graph file (channels), not a topology; give it as --graph")
     file = read_topology(data, source)
     return Loaded(file.machine, "NCCL topology XML", file.problems, file)
-
-
-def _links_only(text: str, source: str) -> Machine:
-    """The GPUs of a listing of links; where the links lead it does not say, so there are no connections."""
-    gpus = []
-    for each in read_nvlink_status(text, source):
-        known = product(each.name)
-        links = (NvLinks(SWITCH, len(each.active_GBps)),) if each.active_GBps else ()
-        # Who shows a part of the listing says nothing of how many links there are.
-        part = known is not None and len(each.active_GBps) + each.inactive < (known.nvlinks or 0)
-        gpu = Gpu(
-            each.index, name=None if part else each.name, sm=known.sm if known else None, nvlinks=links,
-            nvlinks_down=each.inactive,
-        )  # fmt: skip
-        gpus.append(with_generation(gpu))
-    return Machine(source, gpus=tuple(gpus))

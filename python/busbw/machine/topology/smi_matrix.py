@@ -16,6 +16,8 @@ from busbw.machine.topology.pasted import plain_lines
 _LEGEND = re.compile(r"\s*(NIC\d{1,3}):\s+(\S{1,64})\s*$")
 _CELL = CELL
 _MAX_LINES = 5000
+_MOST_LINKS = 18
+_SWITCHED = 6
 
 
 def read_matrix(text: str, source: str) -> Machine:
@@ -126,9 +128,16 @@ def _nvlinks(machine: Machine, gpu: Gpu) -> tuple[NvLinks, ...]:
         for peer in machine.gpus
         if peer != gpu and (pair := machine.between(gpu.key, peer.key)) is not None and pair.nvlinks
     }
-    if len(counts) > 1 and len(counts) == len(machine.gpus) - 1 and min(counts.values()) >= 6:
+    # No GPU has more links of its own. A peer that shows none (MIG, a GPU that is lost) changes nothing of it.
+    if len(counts) > 1 and (sum(counts.values()) > _MOST_LINKS or _all_alike(counts, len(machine.gpus) - 1)):
         return (NvLinks(SWITCH, max(counts.values())),)
     return tuple(NvLinks(peer.bus_id or peer.key, count) for peer, count in counts.items())
+
+
+def _all_alike(counts: dict[Gpu, int], peers: int) -> bool:
+    """Whether all peers have so many links that only a switch gives them; boards of four join each pair by six."""
+    least = min(counts.values())
+    return len(counts) == peers and least >= _SWITCHED and not (peers == 3 and sum(counts.values()) <= _MOST_LINKS)
 
 
 def write_matrix(machine: Machine, width: int = 80) -> list[str]:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from busbw.base.errors import UserError
+from busbw.machine.topology.model import SWITCH, Gpu, Machine, NvLinks, with_generation
+from busbw.machine.topology.names import product
 
 MAX_LINES = 20_000
 _GPU = re.compile(r"\s*GPU (\d{1,3}): (.{1,80}?)(?: \(UUID: .*\))?\s*$")
@@ -36,3 +38,19 @@ def read_nvlink_status(text: str, source: str) -> tuple[LinkStates, ...]:
     if not gpus or not any(gpu.active_GBps or gpu.inactive for gpu in gpus):
         raise UserError(f"{source} shows no links of `nvidia-smi nvlink -s`")
     return tuple(gpus)
+
+
+def as_machine(text: str, source: str) -> Machine:
+    """The GPUs of a listing of links; where the links lead it does not say, so there are no connections."""
+    gpus = []
+    for each in read_nvlink_status(text, source):
+        known = product(each.name)
+        links = (NvLinks(SWITCH, len(each.active_GBps)),) if each.active_GBps else ()
+        # Who shows a part of the listing says nothing of how many links there are.
+        part = known is not None and len(each.active_GBps) + each.inactive < (known.nvlinks or 0)
+        gpu = Gpu(
+            each.index, name=None if part else each.name, sm=known.sm if known else None, nvlinks=links,
+            nvlinks_down=each.inactive,
+        )  # fmt: skip
+        gpus.append(with_generation(gpu))
+    return Machine(source, gpus=tuple(gpus))

@@ -69,6 +69,7 @@ def _gpu(node: Node, index: int) -> GpuState:
         ecc=_switch(node, "ecc_mode/current_ecc"),
         ecc_pending=_switch(node, "ecc_mode/pending_ecc"),
         persistence=_switch(node, "persistence_mode"),
+        bar1_MiB=_number(node, "bar1_memory_usage/total"),
         vbios=_text(node, "vbios_version"),
         processes=_processes(node),
     )
