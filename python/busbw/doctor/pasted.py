@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from busbw.doctor.answers import told
 from busbw.machine.topology.names import takes_bridges
 
 _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
@@ -37,7 +38,8 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    spelled = list(_spelled(_with_units(_without_open_bridges(_with_low_clocks(_without_full_power(lines))))))
+    plain = _without_open_bridges(_with_low_clocks(_without_full_power(lines)))
+    spelled = list(_spelled(told(_with_units(plain))))
     return list(enumerate(spelled, 1)) if changed or spelled != lines else None
 
 
@@ -45,6 +47,8 @@ _COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/ 
 _ASKED = re.compile(
     r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
 )
+_OF_HOST = re.compile(r"\s{0,6}(?:[A-Za-z][\w.-]{0,80}|\d{1,6}): (?=\S)")
+"""What pdsh, clush and `srun --label` put before each line: the host, or the task."""
 _MOST_COLUMNS = 64
 SPELLED = "nvidia-smi says "
 
@@ -114,11 +118,12 @@ def _spelled(lines: list[str]) -> Iterator[str]:
     """Rows of `nvidia-smi --query-gpu=... --format=csv`, each value behind its column's name."""
     names: list[str] = []
     for line in lines:
-        cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)] if "," in line else []
+        host = found[0] if "," in line and (found := _OF_HOST.match(line)) else ""
+        cells = [each.strip() for each in line[len(host) :].split(",", _MOST_COLUMNS)] if "," in line else []
         if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
             names = [each.partition(" ")[0] for each in cells]
         elif names and len(cells) == len(names):
-            yield SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
+            yield host + SPELLED + ", ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))
             continue
         else:
             names = []

@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         r"SW Power Cap *: Active",
         r"GPU.{0,40}thermal (?:slowdown|shutdown|violation)",
         r"Power (?:Supply|Unit)\b.{0,100}(?:AC lost|[Ff]ailure detected|[Rr]edundancy [Ll]ost|[Pp]redictive failure)",
-        r"\b(?:Fan|Temp)\w*\b.{0,80}\b(?:Lower|Upper) (?:Critical|Non-recoverable) going (?:low|high)",
+        r"\bTemp\w*\b.{0,80}\b(?:Lower|Upper) (?:Critical|Non-recoverable) going (?:low|high)",
         r"clocks? event.{0,40}\bHW_(?:POWER_BRAKE|THERMAL|SLOWDOWN)",
         r"power (?:brake|cap).{0,20}(?:asserted|engaged)",
         r"clocks_(?:event|throttle)_reasons\S*: *0x[0-9a-f]*[1-9a-f]0",
