@@ -10,6 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from busbw.doctor import slow_port
+
 MOST = 4096
 """Lines of answers that one reader looks into."""
 _USUAL = 1472
@@ -40,6 +42,8 @@ def told(lines: list[str]) -> list[str]:
         kept = _partitions(kept)
     if any("PFC configuration" in each for each in kept):
         kept = _flow_control(kept)
+    if any("ate: " in each or "Speed: " in each or "\trate:" in each for each in kept):
+        kept = slow_port.told(kept)
     if any("_counters/{" in each for each in kept):
         kept = _counters(kept)
     return kept

@@ -117,6 +117,9 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
 """,
     "gpu-slowdown": r"""
+power\.limit: .{0,200}power\.default_limit: ; somebody lowered a GPU's limit of power, which holds its clock down ;
+ nvidia-smi -i GPU -pl DEFAULT (Default Power Limit of nvidia-smi -q -d POWER), and look for what sets it: a service of
+ the site, the BMC, DCGM's policy
 (?:Power Brake[\w ]{0,12}: *Active|power_brake\w{0,12}\W{1,4}(?:Active|1\b|True)) ; the host's power supply tells
  the GPUs to
  slow down ;
@@ -138,7 +141,7 @@ different partitions of InfiniBand ; two hosts are in different partitions of In
 a packet of \d+ bytes does not reach|pmtu ; packets as large as the interfaces send do not come through: a switch or
  VLAN on the path carries smaller ones (MTU) ;
  set MTU 9000 and more on all switch ports and VLANs of the path, or 1500 on the NICs of all hosts (RoCE then takes
- 1024); ping -M do -s 8972 must then pass
+ 1024). Then ping -M do -s 8972 must pass
 """,
     "efa-error": r"""
 4126\b|reachable by EFA device but handshake failed|Unreachable remote|never received a response ; EFA's packets do not

@@ -16,7 +16,7 @@ _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
 NARROWEST, WIDEST = 60, 400
 _HEAD = re.compile(
     r"\s*(?:$|\[(?!\d{1,3}(?:,\d{1,3}){2,}\])|\((?!errno|most recent|error|code)|[#<|{*>$+]"
-    r"|-{2}|={2}|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d"
+    r"|-{2}|={2}|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d{1,3}, |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d"
     r"|[\w.-]+:\d+:(?:\d+ |\d*:)"
     r"|(?:INFO|WARN|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File |frame #|NCCL |NVRM|kernel:|srun:|mpirun:|slurmstepd:)"
     r"|[\w.]*(?:Error|Exception|Warning)\b)"

@@ -302,7 +302,7 @@ ENTRIES = {
     "index": Entry(("runs.index",), _read_index, _indexes),
     "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
-    "doctor": Entry(("doctor.answers", "doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
+    "doctor": Entry(("doctor.answers", "doctor.slow_port", "doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),

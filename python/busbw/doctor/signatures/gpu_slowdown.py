@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"HW Power Brake.{0,20}: Active",
         r"SW Thermal Slowdown *: Active",
         r"SW Power Cap *: Active",
+        r"\b(?:enforced\.)?power\.limit: (?P<cap>\d{2,4})\b.{0,200}\bpower\.default_limit: (?!(?P=cap)\b)\d",
         r"GPU.{0,40}thermal (?:slowdown|shutdown|violation)",
         r"Power (?:Supply|Unit)\b.{0,100}(?:AC lost|[Ff]ailure detected|[Rr]edundancy [Ll]ost|[Pp]redictive failure)",
         r"\bTemp\w*\b.{0,80}\b(?:Lower|Upper) (?:Critical|Non-recoverable) going (?:low|high)",

@@ -15,8 +15,8 @@ SIGNATURE = Signature(
     explains=("driver-not-loaded", "gpu-not-visible", "nvml-missing", "probe-failed"),
     confirm="dmesg | grep -e BAR -e NVRM; lspci -vv -s GPU: Region 1 must have a size; /proc/iomem",
     cure=(
-        "switch on Above 4G Decoding in the BIOS and raise the base and size of MMIO High, update the BIOS, or boot "
-        "with pci=realloc; in VMs give the guest a larger MMIO window"
+        "switch on Above 4G Decoding in the BIOS and raise the base and size of MMIO High. Else update the BIOS, or "
+        "boot with pci=realloc; in VMs give the guest a larger MMIO window"
     ),
     source="the NVIDIA driver's words (NVRM); the Linux kernel: drivers/pci/setup-res.c",
 )

@@ -16,8 +16,8 @@ SIGNATURE = Signature(
     explains=("ib-async", "ib-retry", "ib-flush", "nic-hang", "ib-port-down", "ibv-call-failed", "ib-local-error"),
     confirm="dmesg -T | grep -e mlx5 -e bnxt on that host; devlink health show; ibv_devinfo",
     cure=(
-        "mlxfwreset -d DEVICE reset, or power the host off and on; update its firmware and driver (mlxfwmanager), "
-        "keep a dump for the maker (devlink health dump); replace the NIC where it comes again"
+        "mlxfwreset -d DEVICE reset, or power the host off and on; update its firmware and driver (mlxfwmanager). Keep "
+        "a dump for the maker (devlink health dump); replace the NIC where it comes again"
     ),
     source="the Linux kernel: drivers/net/ethernet (mlx5/core/health.c, bnxt)",
 )

@@ -31,8 +31,8 @@ SIGNATURE = Signature(
         "switch's drops per queue"
     ),
     cure=(
-        "make one priority lossless end to end: mlnx_qos --trust dscp --pfc 0,0,0,1,0,0,0,0 on all NICs, PFC and ECN "
-        "for the same priority on all switches, and its DSCP for the job (NCCL_IB_TC=106 for DSCP 26)"
+        "make one priority lossless end to end: mlnx_qos --trust dscp --pfc 0,0,0,1,0,0,0,0 on all NICs. Switch PFC "
+        "and ECN on for the same priority on all switches, and let the job use its DSCP (NCCL_IB_TC=106 for DSCP 26)"
     ),
     source="NVIDIA's documentation of RoCE (mlnx_qos, ECN, PFC); NCCL_IB_TC",
 )
