@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 EPILOG = """\
 Without files it looks at this machine: GPUs, links, configuration files,
 environment. With files it looks at them alone, unless --live is given too. FILE
-may be a bundle, a record, a log, an nccl.conf, a graph or topology file, or a
-folder of such files.
+may be a bundle, a record, a log, an nccl.conf, a graph or topology file, a
+folder of such files, or an archive (tar, zip) of them.
 
 exit code: 0 healthy as far as was seen, 1 something found, 3 could not judge,
 2 wrong usage or unreadable files
@@ -39,12 +39,18 @@ examples:
 
 def run(args: Args) -> int:
     """Examine and print; see the epilog for exit codes."""
+    from busbw.doctor.archives import forgotten, shown
+
     # 1 is the word of a doctor that found something.
-    with exiting_with(2):
-        return _run(args)
+    with exiting_with(2), forgotten():
+        try:
+            return _run(args)
+        except UserError as problem:
+            raise UserError(shown(str(problem)), exit_code=problem.exit_code) from problem
 
 
 def _run(args: Args) -> int:
+    from busbw.doctor.archives import shown, unpacked
     from busbw.doctor.collect import collect
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
@@ -53,12 +59,12 @@ def _run(args: Args) -> int:
     from busbw.doctor.verdict import verdict
 
     files = kept(args.file)
-    named = listed(files)
+    named = unpacked(listed(files))
     bundles = bundles_of(named)
     if len(bundles) > 1:
         return _side_by_side(args, bundles, [each for each in named if each not in bundles])
     inputs = Inputs(
-        args.topology, args.graph, tuple(listed(kept(args.log))), tuple(args.conf), tuple(named), tuple(files)
+        args.topology, args.graph, tuple(unpacked(listed(kept(args.log)))), tuple(args.conf), tuple(named), tuple(files)
     )
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
@@ -79,12 +85,12 @@ def _run(args: Args) -> int:
     proofs = _prove(args, facts, findings) if args.prove else []
     if args.json:
         with read_or_not():
-            print(json.dumps(_as_json(facts, findings, proofs, said), indent=1))
+            print(shown(json.dumps(_as_json(facts, findings, proofs, said), indent=1)))
     if args.page:
         from busbw.base.files import write_whole
         from busbw.doctor.page import page
 
-        write_whole(args.page, page(facts, findings, said, proofs))
+        write_whole(args.page, shown(page(facts, findings, said, proofs)))
     return said.outcome.value
 
 
@@ -93,6 +99,7 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
     from pathlib import Path
 
     from busbw.base.secrets import hidden
+    from busbw.doctor.archives import shown
     from busbw.doctor.bundle import read_bundle
     from busbw.doctor.facts import gather
     from busbw.doctor.side_by_side import as_json, compare, lines
@@ -113,12 +120,13 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
         raise UserError("the same bundle is given twice")
     found = hidden(compare({name: gather(read_bundle(Path(name))) for name in bundles}))
     with read_or_not():
-        print(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found)))
+        print(shown(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found))))
     return 1 if found.differences else 0
 
 
 def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everything: bool) -> None:
     from busbw.base.text import sentences, wants_colour
+    from busbw.doctor.archives import shown
     from busbw.doctor.finding import Severity
     from busbw.doctor.text import describe, summary, verdict_lines
 
@@ -126,11 +134,11 @@ def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everyt
     brief = False
     for finding in findings:
         brief = finding.severity is Severity.NOTE and not everything
-        print("\n".join(describe(finding, colour=colour, brief=brief)))
+        print(shown("\n".join(describe(finding, colour=colour, brief=brief))))
         if not brief:
             print()
-    print("\n".join(sentences([summary(facts, findings)], bullet="")))
-    print("\n".join(verdict_lines(said)))
+    print(shown("\n".join(sentences([summary(facts, findings)], bullet=""))))
+    print(shown("\n".join(verdict_lines(said))))
     if brief:
         print("busbw doctor -v shows the notes in full")
 

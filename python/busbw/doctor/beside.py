@@ -11,6 +11,8 @@ MAX_TOLD = 96
 MAX_AFTER = 6
 NEAR = 40
 """Lines of other ranks that may stand between a frame and its exception."""
+MAX_OPEN = 4096
+"""Ranks of which it is remembered where their traceback begins."""
 _MAX_TEXT = 600
 _FRAME = re.compile(r'File "(?P<file>[^"]{1,400})", line (?P<line>\d{1,7}), in (?P<name>[\w.<>]{1,80})')
 
@@ -45,6 +47,8 @@ class Beside:
 
     frames: tuple[Frame, ...] = ()
     after: str = ""
+    begun: int = 0
+    """The line in which its traceback begins; 0 without one."""
 
 
 class Following:
@@ -57,10 +61,14 @@ class Following:
         self._open: Beside | None = None
         self._left = 0
         self._speaker: str | None = None
+        self._begun: dict[str, int] = {}
+        """Where the open traceback of each rank begins."""
 
-    def begin(self) -> None:
+    def begin(self, line: str, number: int) -> None:
         """A traceback begins: frames of another one say nothing of its exception."""
         self._frames.clear()
+        if len(self._begun) < MAX_OPEN:
+            self._begun[_speaker(line)] = number
 
     def frame(self, line: str, number: int) -> None:
         """A line that may be a frame."""
@@ -73,8 +81,9 @@ class Following:
         if len(self.kept) >= MAX_TOLD or number in self.kept:
             return
         near = self._frames and number - self._last <= NEAR
-        self._open = self.kept[number] = Beside(tuple(self._frames) if near else ())
         self._left, self._speaker = MAX_AFTER, _speaker(line)
+        begun = self._begun.pop(self._speaker, 0)
+        self._open = self.kept[number] = Beside(tuple(self._frames) if near else (), begun=begun)
 
     def go_on(self, line: str) -> None:
         """Any further line: it belongs to the error where the same rank goes on with it, and begins nothing else."""

@@ -24,6 +24,8 @@ class Hit:
     lines: list[tuple[int, str]] = field(default_factory=list)
     who: dict[str, None] = field(default_factory=dict)
     groups: dict[tuple[tuple[str, str], ...], None] = field(default_factory=dict)
+    begun: int = 0
+    """The line in which the traceback begins that its first line ends; 0 without one."""
 
     def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
         """Found once more, in that line."""

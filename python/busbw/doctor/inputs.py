@@ -15,6 +15,7 @@ from busbw.base.bounds import bounded
 from busbw.base.effort import EFFORT, MIB, PER_MIB, per_mib
 from busbw.base.errors import UserError
 from busbw.base.pool import mapped
+from busbw.doctor.archives import may_be_log, shown
 from busbw.doctor.bundle import is_bundle, read_bundle
 from busbw.doctor.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.flight import MAX_BYTES as MAX_FLIGHT_BYTES
@@ -38,6 +39,8 @@ MAX_ROWS = 60_000
 """Of tables in forms of people's own, a tenth of a millisecond each; `busbw import` reads all of them."""
 MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
+DEEPEST = 6
+"""Folders below a folder that is named: `torchrun --log-dir` makes four."""
 BLOCK_BYTES = 1 << 20
 FOR_READING, FOR_TABLES, FOR_RECORDS = 0.7, 0.45, 0.45
 """Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
@@ -87,18 +90,37 @@ class Inputs:
 
 
 def listed(names: Sequence[str]) -> list[str]:
-    """The names, with the files of a folder in its place: such as one of the logs of all ranks. It goes no deeper."""
+    """The names, with the files of a folder in its place: such as one of the logs of all ranks.
+
+    Of folders in it (torchrun makes one for each rank) it takes what may be a log. Links to folders are not followed.
+    """
     found: list[str] = []
     for name in names:
         if not Path(name).is_dir():
             found.append(name)
             continue
-        with os.scandir(name) as entries:
-            inside = sorted(each.path for each in entries if each.is_file() and not each.name.startswith("."))
+        inside = _inside(name, DEEPEST)
         if not inside or len(inside) > MOST_FILES:
             how = f"holds more than {MOST_FILES} files" if inside else "holds no file"
             raise UserError(f"{name} cannot be read: the folder {how}; name the logs, such as {name}/*.log")
         found += inside
+    return found
+
+
+def _inside(folder: str, depth: int, taken: int = 0) -> list[str]:
+    """The files of a folder, those of deeper folders behind them; one too many where there are too many."""
+    try:
+        with os.scandir(folder) as entries:
+            known = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.path)
+    except OSError as problem:
+        if depth < DEEPEST:
+            return []
+        raise UserError(f"{folder} cannot be read: {problem.strerror or problem}") from problem
+    deeper = depth < DEEPEST
+    found = [each.path for each in known if each.is_file() and not (deeper and not may_be_log(each.name))]
+    for each in known:
+        if depth and each.is_dir(follow_symlinks=False) and taken + len(found) <= MOST_FILES:
+            found += _inside(each.path, depth - 1, taken + len(found))
     return found
 
 
@@ -203,11 +225,11 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         return replace(snapshot, graph=_text(name)), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
         return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
-    if name.endswith(".conf") or _is_conf(text):
+    if shown(name).endswith(".conf") or _is_conf(text):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
-    shown = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
-    if text.lstrip().startswith("<") or (shown and not _CAN_REACH.search(first)):
+    machine = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
+    if text.lstrip().startswith("<") or (machine and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return replace(snapshot, logs=(*snapshot.logs, _log(name))), ()
@@ -242,7 +264,7 @@ def _is_conf(text: str) -> bool:
 def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
     """An nccl.conf; or the variables of a job, and a log behind them."""
     conf = _text(name)
-    said = "" if name.endswith(".conf") else beside_assignments(conf.text or "")
+    said = "" if shown(name).endswith(".conf") else beside_assignments(conf.text or "")
     if said:
         snapshot = replace(snapshot, logs=(*snapshot.logs, TextFile(name, said)))
         conf = TextFile(name, assignments(conf.text or ""))

@@ -148,6 +148,11 @@ a packet of \d+ bytes does not reach|pmtu ; packets as large as the interfaces s
  come through between two instances: their security group has no rule to itself, in or out, or the peer did not start ;
  the security group needs all traffic from itself and, outbound, to itself: 0.0.0.0/0 is not enough for EFA. Both
  instances in one subnet; then fi_pingpong -p efa between them. Else look for the peer's first error
+[Uu]nresponsive (?:remote|receiver)|[Uu]nreachable remote|\(41\d\d\).{0,40}(?:never established|peer) ; EFA packets
+ get no answer from the peer: its security group lets no traffic in, or its process ended ;
+ the security group must allow all traffic from itself and to itself (inbound and outbound rules). Put both hosts into
+ one availability zone, and test by fi_pingpong -p efa between the two. Where that runs, the peer died first: read its
+ log
 """,
     "nvml-missing": r"""
 (?:initiali[sz]e NVML|NVMLError_Unknown)\W{1,4}Unknown ; the container has lost its rights to the GPUs (cgroup), as

@@ -38,7 +38,7 @@ def recognise(
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
         for name, hit in each.hits.items():
-            merged[name].append((each.source, hit))
+            merged[name].append((each.source, _with_begin(hit, each)))
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
     first: frozenset[str] = frozenset().union(*(each.first_failed for each in scans))
@@ -264,7 +264,7 @@ def _failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Fou
     if cause.name != "python-exception" or effect.name not in _TOLD_BY_PEERS:
         return False
     mine, theirs = _speakers(merged[cause.name]), _speakers(merged[effect.name])
-    return bool(mine and theirs and not mine & theirs) and _first(merged[cause.name]) < _first(merged[effect.name])
+    return bool(mine and theirs and not mine & theirs) and _begun(merged[cause.name]) < _first(merged[effect.name])
 
 
 def _speakers(found: Found) -> set[str]:
@@ -283,6 +283,17 @@ def _precedes(mine: Signature, effect: Signature, merged: Mapping[str, Found]) -
 def _first(found: Found) -> int:
     """The first line of any log with it."""
     return min((line for _, hit in found for line, _ in hit.lines), default=0)
+
+
+def _with_begin(hit: Hit, scan: Scan) -> Hit:
+    """With the line in which the traceback begins that ends in the first line: others' lines may stand between."""
+    beside = scan.beside.get(hit.lines[0][0]) if hit.lines else None
+    return replace(hit, begun=beside.begun) if beside and beside.begun else hit
+
+
+def _begun(found: Found) -> int:
+    """The first line of any log with it, or with the begin of its traceback."""
+    return min((hit.begun or hit.lines[0][0] for _, hit in found if hit.lines), default=0)
 
 
 _LACKING = frozenset({"ib-devices-missing"})

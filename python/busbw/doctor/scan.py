@@ -281,7 +281,7 @@ class Scanning:
         """Whether the line is part of a traceback, or ends one."""
         if _TRACEBACK in line and not self.ignored:
             self.thrown, self.frame = (number, line), number
-            self.following.begin()
+            self.following.begin(line, number)
             self.excused.begin(number)
             return True
         within = self.frame > 0

@@ -8,13 +8,18 @@ from busbw.expect.fabric import Fabric
 from busbw.expect.links import (
     ACROSS_DOMAINS,
     CHANNEL_GBPS,
+    CHANNELS_PER_NIC,
+    FEW_GPUS,
     MULTICAST_ACROSS,
+    MULTICAST_GPUS,
     MULTICAST_SHARE,
     NET_ALLTOALL,
+    NET_CHANNEL,
     SINGLE_GPU,
     TREE_ACROSS,
     TREE_SHARE,
     LinkKind,
+    NetKind,
     nvlink_share,
 )
 from busbw.expect.span import Span, least
@@ -56,17 +61,15 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
     """
     inside = _inside(fabric, collective, gpus, nodes)
     if nodes == 1:
-        return _multicast(fabric, gpus) if algorithm is Algorithm.NVLS else inside
-    network = fabric.network(gpus)
-    if gpus == 1:
-        network = network * SINGLE_GPU.share
+        return _multicast(fabric, gpus, gpus) if algorithm is Algorithm.NVLS else inside
+    network = few_channels(fabric, gpus, fabric.network(gpus))
     if algorithm is Algorithm.DIRECT:
         return least([inside, _between(network, collective, gpus, nodes)]) if gpus > 1 else network
     # On two nodes a tree sends each byte over the network once in each direction, whatever the number of ranks.
     factor = 2 * (gpus * nodes - 1) / (gpus * nodes)
     crossings = network * TREE_ACROSS.share * factor if nodes == 2 else network
     if algorithm is Algorithm.NVLS:
-        inside_all = _multicast(fabric, gpus * nodes) * MULTICAST_ACROSS.share
+        inside_all = _multicast(fabric, gpus * nodes, gpus) * MULTICAST_ACROSS.share
         if fabric.hosts > 1:
             # Of two domains each sends a byte once in each direction, of more up and down (NCCL src/graph/tuning.cc
             # doubles interBw of NVLSTree for two).
@@ -76,6 +79,14 @@ def bus_bandwidth(fabric: Fabric, collective: str, algorithm: Algorithm, gpus: i
         across = crossings if nodes == 2 else crossings * TREE_SHARE.share
         return least([inside * TREE_SHARE.share, across]) if gpus > 1 else network
     return least([inside, network]) if gpus > 1 else network
+
+
+def few_channels(fabric: Fabric, gpus: int, network: Span) -> Span:
+    """What one or two GPUs a node get from their NICs: NCCL gives each of these two channels, which bound it."""
+    if fabric.net is NetKind.ROCE and (fabric.sm or 0) >= 90 and gpus < FEW_GPUS:
+        nics = max(1.0, fabric.nics * min(1.0, gpus / fabric.gpus))
+        return least([network, NET_CHANNEL.share * (CHANNELS_PER_NIC * nics)])
+    return network * SINGLE_GPU.share if gpus == 1 else network
 
 
 def _inside(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Span:
@@ -106,10 +117,13 @@ def channel_GBps(fabric: Fabric) -> float:
     return _of_channels(fabric, 1).value
 
 
-def _multicast(fabric: Fabric, gpus: int) -> Span:
-    # busbw = algbw 2 (n - 1) / n
-    share = MULTICAST_SHARE[100 if (fabric.sm or 0) >= 100 else 90].share
-    return share * (fabric.nvlink_GBps * 2 * (gpus - 1) / gpus)
+def _multicast(fabric: Fabric, ranks: int, gpus: int) -> Span:
+    """Of so many ranks, so many of which share a switch: busbw = algbw 2 (n - 1) / n."""
+    known = 100 if (fabric.sm or 0) >= 100 else 90
+    share = MULTICAST_SHARE[known].share * (fabric.nvlink_GBps * 2 * (ranks - 1) / ranks)
+    # Each GPU takes the whole message from the switch and puts in or takes out its own part of it besides: of four
+    # GPUs that part is larger than of eight. Blackwell's figures do not show it.
+    return share * ((1 + 1 / MULTICAST_GPUS) / (1 + 1 / gpus)) if known == 90 else share
 
 
 def _between(network: Span, collective: str, gpus: int, nodes: int) -> Span:

@@ -57,11 +57,15 @@ PAIR = Fact(
 )
 
 # NVLink SHARP: bytes of the message per second (not bus bandwidth) over what NCCL counts on from the NVLinks, by
-# compute capability. It hardly changes with the number of GPUs: 457 GB/s with 4 GB300, 481 with 8, 473 with 64.
+# compute capability. On Blackwell it hardly changes with the number of GPUs: 457 GB/s with 4 GB300, 481 with 8, 473
+# with 64. On Hopper it does: 274 GB/s with 8 H100, 243 with 4 of them and 242 with 4 H200 (measured).
 MULTICAST_SHARE: Mapping[int, Fact] = {
     90: Fact(Span(0.75, 0.68, 0.78), "480 GB/s of bus bandwidth on 8 H100, 274 of the message (nccl-tests#212, #290)"),
     100: Fact(Span(0.68, 0.60, 0.71), "843 GB/s of bus bandwidth on 8 B200; 681 on 4 GB300, 846 on 72 GB200"),
 }
+
+# GPUs of the nodes whose share this is, of Hopper.
+MULTICAST_GPUS = 8
 
 # NVLink SHARP inside nodes with trees between them, of what it reaches in one node.
 MULTICAST_ACROSS = Fact(
@@ -100,6 +104,11 @@ SINGLE_GPU = Fact(
     Span(0.77, 0.62, 1.00),
     "15.5 to 23.3 of 25 GB/s on 2 x 1 A100 (catalogue:ndmv4-2x1-*), 31.7 and 41.4 of 50 on 2 x 1 H200 and H100",
 )
+
+# Few GPUs a node, of Hopper and later, over RoCE: what each of the two channels of a NIC carries, GB/s.
+FEW_GPUS = 3
+CHANNELS_PER_NIC = 2
+NET_CHANNEL = Fact(Span(16.3, 14.5, 18.5), "31.9 GB/s all-reduce, 32.8 GB/s all-gather on 2 x 1 H200, 400 Gbit/s each")
 
 # What one channel (one thread block at each end) moves over NVLink, GB/s, by compute capability.
 CHANNEL_GBPS: Mapping[int, Fact] = {

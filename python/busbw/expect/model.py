@@ -13,9 +13,17 @@ import math
 from dataclasses import dataclass, replace
 
 from busbw.base.errors import UserError
-from busbw.expect.bandwidth import DIRECT_COLLECTIVES, Algorithm, algorithms, bus_bandwidth, channel_bound, channel_GBps
+from busbw.expect.bandwidth import (
+    DIRECT_COLLECTIVES,
+    Algorithm,
+    algorithms,
+    bus_bandwidth,
+    channel_bound,
+    channel_GBps,
+    few_channels,
+)
 from busbw.expect.fabric import Fabric
-from busbw.expect.links import SINGLE_GPU, LinkKind, NetKind
+from busbw.expect.links import FEW_GPUS, LinkKind, NetKind
 from busbw.expect.protocols import (
     ACROSS_TWO,
     DOMAIN_HOP_US,
@@ -46,9 +54,13 @@ SHORT, LONG = "short", "long"
 CHANNEL_BYTES = 8 * 512
 """What LL gives one channel before it opens another. Source: NCCL src/include/comm.h and src/graph/tuning.cc."""
 
-LAUNCH_US, LAUNCH_DIRECT_US = {80: 4.3, 90: 5.0}, {80: 11.0, 90: 7.3}
+LAUNCH_US, LAUNCH_DIRECT_US = {80: 3.8, 90: 5.0}, {80: 11.0, 90: 7.3}
 """What a launch on one GPU of several costs a process, by compute capability: 36 us on 8 A100, 40 to 44 on 8 Hopper
 GPUs; 88 and 58 us for all-to-all (github.com/microsoft/superbenchmark; github.com/NVIDIA/nccl-tests/issues/313)."""
+
+LAUNCH_MEETS = {80: 1.4, 90: 2.0}
+"""How much of the launches the call hides: 1 is none of them, infinity all that fit into it. A100 are driven by older
+software, which hides less: all-reduces of three machines, an all-to-all of one."""
 
 MOST_RANKS = 1_000_000
 MISFIT = 0.15
@@ -101,14 +113,15 @@ def predict(question: Question, fabric: Fabric, terms: Terms) -> Prediction:
 def _launched(found: Prediction, sm: int | None) -> Prediction:
     """A process launches on its GPUs one after the other; what the first ones wait overlaps only in part with the call.
 
-    The root of the sum of squares lies between the longer of both and their sum: fitted to 8 and 4 A100, 2 x 8 H200.
+    What this takes lies between the longer of both and their sum: fitted to three machines of 8 A100, and 2 x 8 H200.
     """
     question, time = found.question, found.time_us
     if question.driven < 2:
         return found
     known = LAUNCH_DIRECT_US if question.collective in DIRECT_COLLECTIVES else LAUNCH_US
-    floor = question.driven * known[90 if (sm or 0) >= 90 else 80]
-    span = time * (math.hypot(floor, time.value) / time.value)
+    generation = 90 if (sm or 0) >= 90 else 80
+    floor, meets = question.driven * known[generation], LAUNCH_MEETS[generation]
+    span = time * (math.pow(floor**meets + time.value**meets, 1 / meets) / time.value)
     return replace(found, time_us=span, busbw_GBps=busbw_of(question, span))
 
 
@@ -227,7 +240,7 @@ def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | 
     sharp = question.multicast and fabric.multicast and question.ranks > 2
     if question.collective not in _CHOSEN or not fabric.multicast or fabric.channels:
         return None
-    few = question.gpus < 3
+    few = question.gpus < FEW_GPUS
     if question.collective == "all_reduce" and (not sharp or few) and not (few and question.nodes > 1):
         return None
     inside = generation(fabric.sm or 90, fabric.hosts)
@@ -236,7 +249,7 @@ def by_choice(question: Question, fabric: Fabric, terms: Terms) -> Prediction | 
     else:
         time, way = _several_nodes(question, fabric, terms, inside)
     far = max(0.0, math.log2(question.nodes / MEASURED_NODES))
-    spread = FEW_SPREAD if question.nodes > 1 and question.gpus < 3 else CHOSEN_SPREAD
+    spread = FEW_SPREAD if question.nodes > 1 and question.gpus < FEW_GPUS else CHOSEN_SPREAD
     wide = 1 + spread + LATENCY_PER_DOUBLING * far
     older = network(fabric.net, fabric.sm or 90).older_us if question.nodes > 1 else 0.0
     span = Span(time, time / wide, time * wide + older)
@@ -281,7 +294,7 @@ def _several_nodes(
 ) -> tuple[float, tuple[str, str]]:
     net = network(fabric.net, fabric.sm or 90)
     reduces = question.collective == "all_reduce"
-    started, sharp = 0.0, question.gpus > 2
+    started, sharp = 0.0, question.gpus >= FEW_GPUS
     if reduces:
         # Trees run as a chain through the GPUs of a node; a domain of several hosts is such a node.
         steps, hops = 2 * (question.gpus - 1), 2 * math.log2(question.nodes)
@@ -309,9 +322,10 @@ def _aws_tree(question: Question, fabric: Fabric) -> bool:
 
 def _ring_us(question: Question, fabric: Fabric, net: Network) -> float:
     """The transfer of a ring through NVLinks and NICs: where both are about as fast, each waits for the other."""
-    line = transfer_us(question, fabric.line_GBps(question.gpus) * net.ring_share)
+    network = Span.exactly(fabric.line_GBps(question.gpus) * net.ring_share)
+    line = transfer_us(question, few_channels(fabric, question.gpus, network).value)
     if question.gpus == 1:
-        return line / SINGLE_GPU.share.value
+        return line
     nvlink = transfer_us(question, bus_bandwidth(fabric, question.collective, Algorithm.RING, question.gpus, 1).value)
     return math.pow(line**RING_MEETS + nvlink**RING_MEETS, 1 / RING_MEETS)
 

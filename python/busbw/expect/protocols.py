@@ -76,18 +76,22 @@ class Network:
     source: str
     older_us: float = 0.0
     """What another version of the network's plugin takes longer: added to the end of the range."""
+    ring_pipeline: float = 0.03
+    """What such rings lose while they fill: little where the network's plugin brings a tuner for its machines, as
+    Google's and AWS's do; more where NCCL chooses for itself."""
 
 
 # Two nodes each. Short messages over RoCE are those of A100, H200 and B200; long ones of H200 and B200.
 NETWORKS: Mapping[NetKind, Network] = {
-    NetKind.INFINIBAND: Network(5.9, 10.0, 10.9, 32.0, 16.0, 0.41, 90.0, 0.88, "2 and 4 x 8 H100, 2 x 8 B200"),
+    NetKind.INFINIBAND: Network(
+        5.9, 10.0, 10.9, 32.0, 16.0, 0.41, 90.0, 0.88, "2 and 4 x 8 H100, 2 x 8 B200", ring_pipeline=0.6
+    ),
     NetKind.ROCE: Network(12.0, 21.0, 17.0, 57.0, 23.0, 0.54, 80.0, 0.91, "2 x 8 A100, H200, B200"),
     NetKind.EFA: Network(27.0, 3.0, 37.0, 32.0, 38.0, 0.55, 110.0, 0.90, "2 x p5.48xlarge; rings have no figure"),
-    NetKind.TCPXO: Network(58.0, 2.5, 68.0, 20.7, 430.0, 0.03, 130.0, 0.945, "2 x a3-megagpu-8g", older_us=200.0),
+    NetKind.TCPXO: Network(58.0, 2.5, 68.0, 20.7, 430.0, 0.03, 130.0, 0.945, "2 x a3-megagpu-8g", older_us=260.0),
     NetKind.TCPX: Network(600.0, 1.0, 650.0, 4.0, 440.0, 0.1, 750.0, 0.76, "2 x a3-highgpu-8g, rings from 1 MiB"),
     NetKind.ETHERNET: Network(60.0, 2.0, 75.0, 20.0, 120.0, 0.5, 150.0, 0.70, "no measurement of its own"),
 }
-RING_PIPELINE = 0.03
 FEW_PIPELINE = 0.2
 TREE_PIPELINE = 0.5
 """Trees of LL128 over more than two nodes: 64 MiB on 8 x p5.48xlarge."""
@@ -298,7 +302,7 @@ def _ways(question: Between, base_us: float, inside: Generation, network: Networ
         # Two nodes are what was fitted; each further one adds a step per GPU, by NCCL's own times of them.
         inner = question.steps / (question.hops + 1) * _RING_HOP_US[SIMPLE]
         first = network.ring_us + (question.hops - 1) * (inner + network.mid_hop_us + _LONG_NET_HOP_US)
-    pipeline = RING_PIPELINE if question.ring else network.pipeline if question.sharp else FEW_PIPELINE
+    pipeline = network.ring_pipeline if question.ring else network.pipeline if question.sharp else FEW_PIPELINE
     ways = {
         LL: start + question.hops * network.ll_hop_us + moved / (network.ll_GBps * question.nics),
         LL128: start + inside.mid_hops_us * (inside.hop_us > 1) + question.hops * network.mid_hop_us

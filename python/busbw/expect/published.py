@@ -127,7 +127,16 @@ FIRST_SIGHT = (
     "before it, 267 were in range, and 265 are now. Ranges are as wide, and their median error from 256 KiB to 64 MiB",
     "fell from 8.7 to 7.9 %. Some published figures contradict each other by more than a range holds. 8 A100 under",
     "one process take 53 to 102 us for 1 MiB. 2 x 8 A100 over OCI's RoCE take 68 and 225 ms for 8 GiB. Two p4d take",
-    "522 and 924 us for 4 MiB.",
+    "522 and 924 us for 4 MiB. The eleventh set had 100 of 115 in range at first sight (median errors 8, 10 and 6",
+    "%), 47 of its 59 held-out points. A hash of its source says which table was set aside, so nobody chose. Four",
+    "classes were mended. Four GPUs of Hopper get less of NVLink SHARP than eight: what each of them adds to it is",
+    "more. Rings over InfiniBand fill as NCCL's own settings have them, without the tuner of Google's or AWS's",
+    "plugin. That was two nodes of B200: 10 of 11 figures of each collective are in range since then, where 6 were.",
+    "One or two GPUs a node get two channels for each NIC over RoCE, and each channel carries 16 GB/s. The software",
+    "that drives A100 from one process hides less of its launches than was thought. 106 of the 115 are in range",
+    "now, 51 of the 59. Of the 337 held-out points before it, 286 were in range, and 288 are now. The class of two",
+    "GPUs a node was seen on a held-out table, and its rate was fitted to others. Left out are tests that pin a",
+    "protocol, SHARP in the network, clusters of Slingshot, and networks of which nobody told.",
 )
 
 

@@ -155,12 +155,19 @@ def test_a_folder_stands_for_its_files(tmp_path: Path, capsys: pytest.CaptureFix
     assert "holds no file; name the logs" in capsys.readouterr().err
     (folder / ".hidden").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
     (folder / "deeper").mkdir()
-    (folder / "deeper" / "x").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
+    (folder / "deeper" / "x.py").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
+    (folder / "deeper" / ".x").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
+    (folder / "link").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x.log").write_text("NVRM: Xid (PCI:0000:03:00): 48, DBE\n")
     (folder / "a.log").write_text(text)
     assert main(["doctor", str(folder)]) == main(["doctor", "--log", str(folder)]) == 3
-    (folder / "b.log").write_text("NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.\n")
+    below = folder / "none_x" / "attempt_0" / "1"
+    below.mkdir(parents=True)
+    (below / "stderr.log").write_text("NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.\n")
     assert main(["doctor", str(folder)]) == 1
-    assert "gpu-off-bus" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "gpu-off-bus" in out and "attempt_0/1/stderr.log:1" in "".join(out.split())
 
 
 def test_what_is_unfit_in_a_folder_is_passed_over_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ def test_frames_of_another_traceback_say_nothing() -> None:
     following.told("KeyError: 1", 90)
     following.told("KeyError: 1", 2)
     assert following.kept[90].frames == () and following.kept[2].frames[0].name == "f"
-    following.begin()
+    following.begin("Traceback (most recent call last):", 3)
     following.told("KeyError: 1", 3)
     assert following.kept[3].frames == ()
 

@@ -359,6 +359,29 @@ def test_a_process_that_serves_several_gpus_by_turns_may_take_longer() -> None:
         assert [each.name for each in found(Snapshot("files"), records=(mine,))] == names
 
 
+@pytest.mark.parametrize(("second", "names"), [("n0", []), ("n1", ["network-interface", "network-interface"])])
+def test_ranks_of_one_host_that_count_as_several_nodes_are_told_apart_on_purpose(second: str, names: list[str]) -> None:
+    """NCCL_HOSTID lets ranks share a GPU: they talk over sockets, on loopback, and that is no fault."""
+
+    def place(rank: int) -> str:
+        return f"comm 0x{rank + 1} rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 60"
+
+    lines = [
+        f"{host}:{7 + rank}:{7 + rank} [0] NCCL INFO {words}"
+        for rank, host in enumerate(("n0", second))
+        for words in (
+            "Bootstrap: Using lo:127.0.0.1<0>",
+            "Using network Socket",
+            f"ncclCommInitRank {place(rank)} commId 0x3 - Init START",
+            f"comm 0x{rank + 1} rank {rank} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0",
+            f"Channel 00/0 : {rank}[0] -> {1 - rank}[0] [send] via NET/Socket/0",
+            f"ncclCommInitRank {place(rank)} commId 0x3 - Init COMPLETE",
+        )
+    ]
+    bare = Snapshot(source="logs", logs=(TextFile("job.log", "\n".join(lines) + "\n"),))
+    assert [each.name for each in examine(gather(bare)) if each.severity is not Severity.NOTE] == names
+
+
 def test_sockets_that_somebody_asked_for_matter_where_ranks_use_them() -> None:
     asked = said("NCCL_IB_DISABLE set by environment to 1.")
     channel = said("Channel 00/0 : 1[1] -> 2[0] [send] via NET/Socket/0")

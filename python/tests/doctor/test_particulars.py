@@ -36,6 +36,8 @@ def first(text: str, folder: Path) -> Finding:
          "some ranks see 7", "NCCL_IB_HCA"),
         (f"{WARN}Detected mixed local CollNet device counts across ranks (min 7, max 8).", "mixed-networks", "CollNet",
          "NCCL_COLLNET_ENABLE=0"),
+        ("libfabric:3310:1771:efa:cq:f():187<warn> EFA internal error: (4123) Unresponsive receiver",
+         "efa-error", "security group lets no traffic in", "inbound and outbound"),
         ("ssh: connect to host n7 port 2222: Connection refused", "ssh-launch", "n7, port 2222", "start sshd"),
         ("./x: symbol lookup error: undefined symbol: fi_fabric2", "undefined-symbol", "libfabric", "EFA"),
         (f"{WARN}Something: could not read /etc/nccl/moon.conf", "nccl-warnings", "moon",

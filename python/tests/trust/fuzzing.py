@@ -200,6 +200,36 @@ def _read_fleet_messages(data: bytes, _: Path) -> object:
         return found
 
 
+def _archives(folder: Path) -> list[bytes]:
+    import io
+    import tarfile
+    import zipfile
+
+    made = []
+    for mode in ("w", "w:gz"):
+        held = io.BytesIO()
+        with tarfile.open(fileobj=held, mode=mode) as tar:
+            for name in ("logs/rank0.log", "nccl.conf"):
+                member = tarfile.TarInfo(name)
+                member.size = len(LOG)
+                tar.addfile(member, io.BytesIO(LOG.encode()))
+        made.append(held.getvalue())
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("logs/rank0.log", LOG)
+    return [*made, held.getvalue()]
+
+
+def _read_archive(data: bytes, folder: Path) -> object:
+    from busbw.doctor.archives import forgotten, unpacked
+
+    path = folder / "logs.tar"
+    path.write_bytes(data)
+    with forgotten():
+        names = unpacked([str(path)])
+        return examine(gather(*read_inputs(Inputs(files=tuple(names), named=()))))
+
+
 def _read_bundle(data: bytes, folder: Path) -> object:
     # A change of packed bytes ends at the checksum: half of the inputs are packed after the change.
     path = folder / "bundle.tar.gz"
@@ -305,6 +335,7 @@ ENTRIES = {
     "doctor": Entry(("doctor.answers", "doctor.slow_port", "doctor.inputs", "doctor.mixed", "doctor.packed", "doctor.pasted", "doctor.read_logs", "doctor.sieve"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
+    "archives": Entry(("doctor.archives",), _read_archive, _archives),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),
     "graphs": Entry(("machine.nccl.safe_xml",), lambda data, _: read_graph(data, "input"), _these(GRAPH)),
     "topology files": Entry(("machine.nccl.safe_xml",), lambda data, _: read_topology(data, "input"), _these(TOPOLOGY)),

@@ -79,8 +79,12 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
                   for each in pairs if each.detail.lower() == "socket"][:1]  # fmt: skip
         count = (largest.nnodes if largest else None) or 1
         missing = [Evidence(each.text, log.source, each.line) for each in log.plugins if "NET/IB" in each.text][:2]
+        told = f"{count if count > 1 else 'several'} nodes talk over sockets"
+        apart = largest is not None and _is_one_host(largest)
+        if apart:
+            told = f"ranks of one host count as {count} nodes (NCCL_HOSTID, or containers) and talk over sockets"
         yield Finding(
-            NAME, Severity.WARNING, f"{count if count > 1 else 'several'} nodes talk over sockets",
+            NAME, Severity.NOTE if apart else Severity.WARNING, told,
             (*shown, *missing,
              *(Evidence(device, log.source, log.net_devices_line) for device in log.net_devices[:4])),
             Cost("sockets reach 1 to 10 GB/s; an RDMA port of 200 Gb/s reaches 24"),
@@ -91,6 +95,13 @@ def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
             "TCPXO). Else name the fastest interface in NCCL_SOCKET_IFNAME",
             Proof(instruction="run on two nodes with the plugin loaded, and compare"),
         )  # fmt: skip
+
+
+def _is_one_host(communicator: Communicator) -> bool:
+    """Whether all its ranks are known, of one host, though NCCL counts several nodes."""
+    hosts = set(communicator.hosts)
+    whole = len(communicator.ranks) == communicator.nranks and len(communicator.ranks) > 1
+    return whole and len(hosts) == 1 and not hosts <= {"localhost", ""}
 
 
 def _over_sockets(log: NcclLog, largest: Communicator | None, *, several: bool) -> bool:
@@ -109,6 +120,9 @@ def _loopback(facts: Facts) -> Iterator[Finding]:
     hosts = {place.host for log in facts.logs for each in log.communicators for place in each.ranks if place.host}
     if not used or (len(hosts) < 2 and not facts.several_nodes):
         return
+    over = [each for log, _ in used for each in log.communicators if (each.nnodes or 1) > 1]
+    if over and all(_is_one_host(each) for each in over):
+        return  # what is one host in truth reaches itself there
     log, first = used[0]
     yield Finding(
         NAME, Severity.ERROR, "several nodes, and NCCL bootstraps over loopback, which no other node reaches",

@@ -26,13 +26,19 @@ def examine(facts: Facts) -> Iterator[Finding]:
         over_net = first.kind == "NET"
         yield Finding(
             NAME,
-            Severity.WARNING if linked or over_net else Severity.NOTE,
+            Severity.WARNING if linked or (over_net and not _share_gpus(largest)) else Severity.NOTE,
             f"{len(slow)} pairs of GPUs of one node talk over {first.kind}/{first.detail}",
             (Evidence(f"{first.sender} -> {first.receiver} via {first.kind}/{first.detail}", log.source, first.line),),
             Cost(f"about {factor:.0f} times less between them" if factor else "less than PCIe P2P would reach", factor),
             "check `nvidia-smi topo -p2p r`, ACS and IOMMU, and that all GPUs are visible to every process",
             Proof(set={"NCCL_P2P_LEVEL": "SYS"}),
         )
+
+
+def _share_gpus(communicator: Communicator | None) -> bool:
+    """Whether ranks of one host have the same GPU: NCCL takes them only where it is told that they are apart."""
+    places = [(each.host, each.bus_id) for each in communicator.ranks if each.bus_id] if communicator else []
+    return len(set(places)) < len(places)
 
 
 def _is_detour(each: Transport, communicator: Communicator) -> bool:
