@@ -4,6 +4,12 @@ from __future__ import annotations
 
 LAUNCH_ROWS = {
     "slurm-setup": r"""
+[Kk]ill task failed ; processes of an ended job could not be ended on that node, and Slurm took it out: they stand
+ still in
+ the kernel (a file system, the GPU's driver) ;
+ ps -eo pid,stat,wchan:32,cmd | grep " D" on that node and dmesg: what they wait for (Lustre, NFS, nvidia) is the fault.
+ Mend it or reboot, then scontrol update NodeName=NODE State=RESUME; raise UnkillableStepTimeout where ends are
+ only slow
 gres/\w+: count|differs from hardware ; a node has fewer GPUs, processors or memory than slurm.conf says ;
  compare slurmd -C and nvidia-smi -L with gres.conf on that node; repair the GPU, then scontrol update
  nodename=NODE state=resume
@@ -136,6 +142,10 @@ hostfile ; the hostfile is missing or cannot be read ;
  correct the path of --hostfile; a line for each host: NAME slots=8
 """,
     "container-start": r"""
+unable to (?:setup runtime|load config)|configure the Docker daemon|load TOML|config\.toml|daemon\.json ; the file of
+ settings of the container runtime is refused, so that it does not know the GPUs' runtime, or does not start ;
+ mend the line that is named in /etc/containerd/config.toml (Docker: /etc/docker/daemon.json): valid TOML or JSON,
+ and no braces that a template left. Then restart the runtime, and the GPU operator's toolkit pod of that node
 executable file not found|exec: \S{1,60}: (?:stat|no such|permission)|fork/exec|exec args ; the image does not have the
  program that is to be started, or it may not be run ;
  correct the command or entrypoint (full path, PATH in the image), chmod +x, #! line and line ends of scripts; install

@@ -133,7 +133,8 @@ the NIC's driver could not set up addresses or the agents that connections need 
 the subnet manager (sminfo) or the port's IP address for RoCE; reload the driver
 AMD-Vi|DMAR|IOTLB|IO_PAGE_FAULT ; the IOMMU stops transfers of a device, or hangs ; boot with iommu=pt (or \
 intel_iommu=off, amd_iommu=off), update BIOS and firmware of that device
-(?:EXT4-fs|XFS|BTRFS|nvme).{0,160} ; a disk or its file system failed on that host ; dmesg before it, smartctl -a and \
+(?:EXT4-fs|XFS|BTRFS|nvme).{0,160}(?:[Ee]rror|[Ff]ail|[Aa]bort|[Tt]imeout|[Cc]orrupt|[Ss]hut|reset) ; a disk or its \
+file system failed on that host ; dmesg before it, smartctl -a and \
 nvme smart-log; unmount and fsck (xfs_repair), replace the disk; write elsewhere meanwhile
 NVRM: (?!Xid|A GPU|GPU at PCI|GPU [0-9a-f]).{0,90}\b(?:k?nvlink|kernel_nvlink|kern_nvlink)\w* ; NVLinks of a GPU \
 could not be set up ; power the host off \

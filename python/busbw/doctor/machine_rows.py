@@ -25,6 +25,10 @@ ipcUtils|cudaIpc|[Ii]pcMemory|custom_all_?reduce|tensorrt_llm|TensorRT-LLM ; the
  GPUs should have it: IOMMU and ACS off
 """,
     "sharp": r"""
+\bSAT tree|[Tt]ree lock ; another job holds the fabric's tree for streaming reductions (SHARP), which serves one at a
+ time ;
+ wait for that job, or end it (squeue, and sharp_am's log of jobs); clear what ended jobs left (sharp_manager). Until
+ then NCCL goes on without SHARP
 create SHARP job|No resources|service record|AM not reachable|Aggregation Manager|connect ; SHARP's aggregation manager
  (sharp_am) is not reached, or has no tree left for this job ;
  on the subnet manager's host: systemctl status sharp_am, its log and reservations; sharp_hello on a node. Until then
@@ -112,14 +116,71 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
 \bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
 """,
+    "gpu-slowdown": r"""
+power\.limit: .{0,200}power\.default_limit: ; somebody lowered a GPU's limit of power, which holds its clock down ;
+ nvidia-smi -i GPU -pl DEFAULT (Default Power Limit of nvidia-smi -q -d POWER), and look for what sets it: a service of
+ the site, the BMC, DCGM's policy
+(?:Power Brake[\w ]{0,12}: *Active|power_brake\w{0,12}\W{1,4}(?:Active|1\b|True)) ; the host's power supply tells
+ the GPUs to
+ slow down ;
+ all power supplies plugged in and healthy (ipmitool sdr type "Power Supply"), both feeds of the rack on, BMC's
+ power cap
+(?:HW |SW )Thermal Slowdown *: *Active|[hs]w_thermal_slowdown\W{1,4}(?:Active|1\b|True) ; a GPU is too hot and
+ slows itself
+ down ;
+ fans, dust, blanking panels and inlet temperature of that host (ipmitool sdr type Fan, nvidia-smi -q -d TEMPERATURE);
+ leave it out until the GPU stays below its limit under load
+""",
+    "ib-pkey": r"""
+different partitions of InfiniBand ; two hosts are in different partitions of InfiniBand (P_Key), so that none of their
+ packets reach each other ;
+ Azure: make all VMs in one scale set or availability set, of one placement group, which share a key. Elsewhere let the
+ subnet manager put the ports of all hosts into one partition, as full members
+""",
+    "mtu": r"""
+a packet of \d+ bytes does not reach|pmtu ; packets as large as the interfaces send do not come through: a switch or
+ VLAN on the path carries smaller ones (MTU) ;
+ set MTU 9000 and more on all switch ports and VLANs of the path, or 1500 on the NICs of all hosts (RoCE then takes
+ 1024). Then ping -M do -s 8972 must pass
+""",
     "efa-error": r"""
+4126\b|reachable by EFA device but handshake failed|Unreachable remote|never received a response ; EFA's packets do not
+ come through between two instances: their security group has no rule to itself, in or out, or the peer did not start ;
+ the security group needs all traffic from itself and, outbound, to itself: 0.0.0.0/0 is not enough for EFA. Both
+ instances in one subnet; then fi_pingpong -p efa between them. Else look for the peer's first error
 [Uu]nresponsive (?:remote|receiver)|[Uu]nreachable remote|\(41\d\d\).{0,40}(?:never established|peer) ; EFA packets
  get no answer from the peer: its security group lets no traffic in, or its process ended ;
  the security group must allow all traffic from itself and to itself (inbound and outbound rules). Put both hosts into
  one availability zone, and test by fi_pingpong -p efa between the two. Where that runs, the peer died first: read its
  log
 """,
+    "nvml-missing": r"""
+(?:initiali[sz]e NVML|NVMLError_Unknown)\W{1,4}Unknown ; the container has lost its rights to the GPUs (cgroup), as
+ after
+ `systemctl daemon-reload` or an upgrade on the host ;
+ restart the container. So that it does not come again: name the devices (--device /dev/nvidia0 and all others, or CDI),
+ or let Docker use the cgroupfs driver. Where it never worked: rights of /dev/nvidia* on the host
+""",
+    "gpu-memory-error": r"""
+Remapp\w+ (?:Occurred|failure\w*) *: *(?:Yes|[1-9])|\bremapped_rows\.failure: (?:Yes|[1-9]) ; rows of GPU memory
+ could not
+ be replaced: no spare ones are left ;
+ take the node out and have that GPU replaced; a reset does not mend it
+""",
+    "imex": r"""
+nvidia-caps-imex-channels\S{0,20}\W{1,4}(?:No such|not found)|cannot access \S{0,4}/dev/nvidia-caps-imex ; this host, or
+ its container, has no channel of IMEX, without which no memory can be shared over the NVLink domain ;
+ make the channel: options nvidia NVreg_CreateImexChannel0=1, nvidia-modprobe -c 0 -s -i 0 or Slurm's
+ switch/nvidia_imex,
+ and give it to the container (--device /dev/nvidia-caps-imex-channels/channel0; Kubernetes: a ComputeDomain).
+ Until then
+ NCCL_MNNVL_ENABLE=0
+""",
     "gpu-permission": r"""
+(?:/dev/nvidia\S{0,12}.{0,40}not permitted|not permitted.{0,40}/dev/nvidia) ; the container has lost its rights to the
+ GPUs (cgroup), as after `systemctl daemon-reload` or an upgrade on the host ;
+ restart the container. So that it does not come again: name the devices (--device /dev/nvidia0 and all others, or CDI),
+ or let Docker use the cgroupfs driver
 /dev/kfd|/dev/dri|render|video ; the user may not open AMD's devices (/dev/kfd, /dev/dri) ;
  add the user to the groups that own them (render, video; --group-add in containers), give the container
  --device=/dev/kfd --device=/dev/dri

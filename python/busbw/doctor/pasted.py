@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from busbw.doctor.answers import told
 from busbw.doctor.smi_rows import SPELLED, spelled
 from busbw.machine.topology.names import takes_bridges
 
@@ -16,7 +17,7 @@ _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
 NARROWEST, WIDEST = 60, 400
 _HEAD = re.compile(
     r"\s*(?:$|\[(?!\d{1,3}(?:,\d{1,3}){2,}\])|\((?!errno|most recent|error|code)|[#<|{*>$+]"
-    r"|-{2}|={2}(?!\d)|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d"
+    r"|-{2}|={2}(?!\d)|\s{4,}\w[^:]{0,60} {2,}: |\d{4}-\d\d|\d+[:.] |\d{1,3}, |\d+ +\d|[IWEF]\d{4} |[A-Z][a-z]{2} +\d"
     r"|[\w.-]+:\d+:(?:\d+ |\d*:)"
     r"|(?:INFO|WARN|ERROR|DEBUG|CRITICAL|FATAL|Traceback|File |frame #|NCCL |NVRM|kernel:|srun:|mpirun:|slurmstepd:)"
     r"|[\w.]*(?:Error|Exception|Warning)\b)"
@@ -38,7 +39,8 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    shown = spelled(_with_units(_without_open_bridges(_with_low_clocks(_without_full_power(lines)))))
+    plain = _without_open_bridges(_with_low_clocks(_without_full_power(lines)))
+    shown = spelled(list(told(_with_units(plain))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
 
 

@@ -18,7 +18,16 @@ _GPU = r"\bGPU[ #:-]{0,2}\d{1,3}\b(?! ?(?:GB|GiB|of|x\b))|(?<=Xid \(PCI:)[0-9a-f
 _OF_NICS = re.compile(f"{_NIC}|{_BUS}")
 _OF_GPUS = re.compile(f"{_GPU}|{_BUS}")
 _NICS = frozenset(
-    {"nic-hang", "nic-hot", "ib-port-down", "ib-async", "ib-failover", "ibv-call-failed", "ib-devices-missing"}
+    {
+        "nic-firmware",
+        "nic-hang",
+        "nic-hot",
+        "ib-port-down",
+        "ib-async",
+        "ib-failover",
+        "ibv-call-failed",
+        "ib-devices-missing",
+    }
 )
 _GPUS = frozenset(
     {"gpu-off-bus", "gpu-memory-error", "gpu-error-other", "gpu-firmware", "gpu-slowdown", "nvlink-error"}

@@ -20,6 +20,8 @@ _COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1
 _QUERY = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
 _FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
 _DMON = re.compile(r"#\s*gpu(?P<names>(?:\s+[a-z]{2,8}){2,24})\s*$")
+_OF_HOST = re.compile(r"\s{0,6}(?:[A-Za-z][\w.-]{0,80}|\d{1,6}): (?=\S)")
+"""What pdsh, clush and `srun --label` put before each line: the host, or the task."""
 _MOST_COLUMNS, _FEWEST, _MOST_ROWS = 64, 3, 4096
 _NUMBER = re.compile(r"-?(\d{1,6}(?:\.\d{1,3})?)(?: (?:MHz|W|%|C))?")
 _LOW, _IDLE_MHz, _BUSY_PERCENT = 0.67, 400.0, 50.0
@@ -69,6 +71,7 @@ def spelled(lines: Sequence[str]) -> list[str]:
 
 def _head(line: str) -> _Table | None:
     """The table that begins behind that line."""
+    line = line[len(_host(line)) :]
     if "," in line:
         cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)]
         if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
@@ -81,8 +84,15 @@ def _head(line: str) -> _Table | None:
     return None
 
 
+def _host(line: str) -> str:
+    """What stands before a row of commas: the host or task that it comes from."""
+    found = _OF_HOST.match(line) if "," in line else None
+    return found[0] if found else ""
+
+
 def _row(table: _Table, line: str) -> dict[str, str] | None:
     """The cells of a row by their names; None where the line is none."""
+    line = line if table.is_dmon else line[len(_host(line)) :]
     cells = line.split() if table.is_dmon else [each.strip() for each in line.split(",", _MOST_COLUMNS)]
     if len(cells) != len(table.names) or (table.is_dmon and not cells[0].isdecimal()):
         return None
@@ -92,16 +102,17 @@ def _row(table: _Table, line: str) -> dict[str, str] | None:
 def _spell(table: _Table, said: list[str]) -> None:
     known = [{_ALIASES.get(name, name): cell for name, cell in row.items()} for _, row in table.rows]
     # Samples over time repeat each GPU: the last look counts.
-    latest = {row.get("index", str(at)): row for at, row in enumerate(known)}
-    for (at, row), mine in zip(table.rows, known, strict=True):
+    hosts = [_host(said[at]) for at, _ in table.rows]
+    latest = {(host, row.get("index", str(at))): row for at, (host, row) in enumerate(zip(hosts, known, strict=True))}
+    for (at, row), mine, host in zip(table.rows, known, hosts, strict=True):
         who = f"of GPU {row['index']}: " if row.get("index", "").isdecimal() else ""
         others = [each for each in latest.values() if each is not mine]
-        apart = _apart(mine, others) if latest.get(mine.get("index", "")) is mine or "index" not in mine else ""
+        apart = _apart(mine, others) if latest.get((host, mine.get("index", ""))) is mine or "index" not in mine else ""
         if table.is_dmon:
             said[at] = f"{SPELLED}{who}{apart}" if apart else said[at]
             continue
         cells = ", ".join(f"{name}: {cell}" for name, cell in row.items())
-        said[at] = f"{SPELLED}{who}{cells}{', ' + apart if apart else ''}"
+        said[at] = f"{host}{SPELLED}{who}{cells}{', ' + apart if apart else ''}"
 
 
 def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:

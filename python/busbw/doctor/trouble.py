@@ -33,7 +33,9 @@ _NO_ERROR = re.compile(
     r"\b(?:no|0|without|ignor\w*) (?:error|fail)|\[[WI]\] |errors?\"? ?[:=]? ?0(?:\.0+)?(?![\w.])|debug|warning"
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
-    r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^nvidia-smi says |" + _CODE + r"|could not collect|: Module Not Found"
+    r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^(?:[\w.-]{1,81}: )?nvidia-smi says |"
+    + _CODE
+    + r"|could not collect|: Module Not Found"
     r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])[IW]\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}"
     # What a logger puts before each line of a long message, with nothing or an indented line behind it; a frame.
     r"|\b(?:ERROR|CRITICAL|FATAL) [\d\s:.,-]{0,40}\[[\w.]{1,60}:\d{1,6}\](?:\s*$|\s{2}|\s?\t)"
@@ -87,7 +89,7 @@ def is_said_error(text: str) -> bool:
 
 _CALM = re.compile(
     r"\b(?:no|0|none|without|ignor\w*|avoid\w*|in case|if) \S{0,20} ?(?:conflict|error|missing|duplicate|crash|hang)"
-    r"|^\W{0,12}0 [a-z]|^nvidia-smi says |" + _CODE + r"|debug|warning|deprecat"
+    r"|^\W{0,12}0 [a-z]|^(?:[\w.-]{1,81}: )?nvidia-smi says |" + _CODE + r"|debug|warning|deprecat"
     r"|(?:\b\w+=[^,=]{0,80}, ){3}|\bINFO\b|\bDEBUG\b|(?<!<)\bWARN\b"
     r"|exit(?:ed)?\b.{0,12}(?:code|status)\W{0,3}0\b"
     r"|\[[WID]\d|(?:^|\W)[WID]\d{4} |^W |\bNeMo [WI]\b|level=\W?warn|\[warn|^\W*\w\W{0,3} - \w"

@@ -1,6 +1,22 @@
 """A command or a file that a script calls is not there."""
 
+import re
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+_TOOLS = re.compile(
+    r"(?:\S{0,120}/)?(?:ofed_info|fi_info|fi_pingpong|ibstat(?:us)?|ibv?_\w+|ibdev2netdev|ibhosts|iblinkinfo|ibping|ibnet\w+|ibdiag\w+|show_gids|mlx\w+|mst|mget_temp|lspci|ethtool|ip|ifconfig|netstat|ss|ping"
+    r"|nvidia-smi|nvtop|htop|dcgmi|rocm-smi|amd-smi|lstopo\w*|numactl|lsof|fuser|strace|gdb|py-spy|perf|dmesg|ipmitool"
+    r"|perfquery|opensm|sminfo|rdma|lsmod|dmidecode|nslookup|dig|tree|vim?|nano|less|iostat|sar|tcpdump|traceroute)"
+)
+"""What people look for a fault with: that a host lacks it ended no job."""
+
+
+def is_looked_for(groups: Sequence[Mapping[str, str]], lines: int) -> bool:
+    """Whether nothing is missing but tools to look with."""
+    return bool(groups) and all(_TOOLS.fullmatch(each.get("what", "")) for each in groups)
+
 
 SIGNATURE = Signature(
     name="command-not-found",
@@ -22,5 +38,6 @@ SIGNATURE = Signature(
     confirm="`command -v NAME` and ls of the path in the same container and step, on every node",
     cure="install it in the image, correct PATH or the path, make the file executable, mount the folder on every node",
     source="the shell's and exec's own words",
+    light=is_looked_for,
     explains=("killed-by-launcher", "process-crashed", "slurm-error"),
 )

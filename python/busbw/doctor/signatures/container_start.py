@@ -28,6 +28,10 @@ SIGNATURE = Signature(
         r"\[ERROR\] (?P<what>No such file or directory: \S{1,120}\.sqsh|URL \S{3,120} returned error code.{0,60}"
         r"|Could not (?:process JSON|parse authentication|retrieve digest|acquire rootfs).{0,80}"
         r"|Invalid image (?:reference|format).{0,60}|Command not found: (?:squashfuse|\w{2}squashfs|fuse-\w+))",
+        # The runtime's own file of settings.
+        r"(?P<what>unable to (?:setup runtime|configure the Docker daemon|load config)\b.{0,120})",
+        r"containerd\b.{0,80}(?P<what>(?:failed to load TOML|invalid (?:plugin )?config|failed to (?:load|unmarshal))"
+        r".{0,100})",
         r"(?P<what>unresolvable CDI devices.{0,80})",
         r"(?P<what>failed to (?:generate spec|inject (?:CDI )?devices).{0,100})",
         r"pyxis: .{0,12}\[ERROR\] (?P<what>.{5,160})",

@@ -16,8 +16,10 @@ SIGNATURE = Signature(
         r"NET/OFI Only EFA provider",
         r"No (?:valid |usable )?EFA devices?(?: were| was)? (?:found|detected|available)",
         r"^fi_getinfo: -61\b",
+        # Nobody asks for this where there is no EFA, and it comes with EFA's installer.
+        r"\bfi_info\b.{0,20}(?:command not found|not found|No such file)",
     ),
-    explains=("efa-error", "network-not-found", "plugin-not-loaded"),
+    explains=("ib-devices-missing", "efa-error", "network-not-found", "plugin-not-loaded"),
     confirm="fi_info -p efa in the container and on its host; ls /dev/infiniband; ibv_devices; ldd libnccl-net.so",
     cure=(
         "give the container its devices (docker --device /dev/infiniband, Kubernetes vpc.amazonaws.com/efa in the "

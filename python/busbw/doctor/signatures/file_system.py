@@ -35,6 +35,10 @@ SIGNATURE = Signature(
         "rc_iface",
         "libfabric",
         "net/ofi",
+        # Calls of RDMA fail by the same number.
+        "ibv_",
+        "ibvwrap",
+        "qp",
     ),
     confirm="`dmesg | tail`; mount; touch a file there",
     cure="mend or mount the file system again; keep code and data on one that all nodes reach",

@@ -22,6 +22,8 @@ SIGNATURE = Signature(
         r"Unable to determine the device handle for (?:GPU|gpu)",
         r"DCGM_FR_(?:FALLEN_OFF_BUS|GPU_LOST|DEVICE_LOST)",
     ),
+    # What mends a GPU is told of any error.
+    unless=("recovery action changed",),
     explains=("pcie-errors",),
     confirm=(
         "nvidia-smi -L and `dmesg | grep -i -e xid -e pcieport`: is the GPU still listed, are there "

@@ -32,7 +32,7 @@ SIGNATURE = Signature(
         r"IMEX daemon status is -?\d+ \(not READY\)",
     ),
     unless=("persistence file",),
-    explains=("nvls-multicast", "cuda-not-supported"),
+    explains=("nvls-multicast", "cuda-not-supported", "fabric-degraded"),
     confirm=(
         "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "
         "nvidia-smi -q | grep -A6 Fabric"

@@ -21,6 +21,6 @@ SIGNATURE = Signature(
     confirm="`dmesg | grep -i -e watchdog -e reset`; ethtool -S INTERFACE before and after a run",
     cure="update the driver and firmware of that card; in a cloud replace the instance; leave the host out until then",
     source="the Linux kernel: net/sched/sch_generic.c; drivers/net/ethernet",
-    explains=("connection-timeout", "remote-error", "store-lost", "ib-async", "registration-failed"),
+    explains=("connection-timeout", "remote-error", "store-lost", "ib-retry", "ib-async", "registration-failed"),
     later=("kernel-hang",),
 )

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     stage=Stage.SETTING,
     title="in-network reduction (SHARP, CollNet) does not work: NCCL falls back or fails",
     patterns=(
+        r"\bFailed to lock SAT tree|Streaming Tree lock failed",
         r"CollNet is not supported or fails to initialize",
         r"SHARP.{0,80}(?:fail|error|not (?:found|available|running|permitted)|unable|No resources)",
         r"sharp(?:d|_am|_coll)\w*.{0,80}(?:fail|error|unable|refused|not )",

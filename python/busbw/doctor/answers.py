@@ -1,0 +1,135 @@
+"""What somebody asked a machine, and what it answered, told in a sentence: an answer alone says too little.
+
+`0x8027` is a partition key by the command before it alone, and a lost packet tells of the MTU only by its size. Each
+reader puts the sentence in the place of the answer's line, so that lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from busbw.doctor import slow_port
+
+MOST = 4096
+"""Lines of answers that one reader looks into."""
+_USUAL = 1472
+"""Bytes in a ping's packet that every Ethernet carries."""
+_PING = re.compile(
+    r"\bping6? (?=[^|#\n]{0,200}?-[A-Za-z0-9]{0,4}s ?(\d{2,5})\b)|\bPING \S{1,120} .{0,80}?(\d{2,5})\(\d"
+)
+_ANY_PING = re.compile(r"(?:^|[$#>] )(?:sudo )?ping6? -?\w")
+_LOST = re.compile(r"\b([1-9]\d{0,5}) packets transmitted, (\d{1,6}) (?:packets )?received")
+_KEYS = re.compile(r"\bports/\d{1,2}/pkeys\b")
+_KEY = re.compile(r"^(?:(?P<host>[A-Za-z][\w.-]{0,80}): )?(?:/\S{4,120}:)?(?P<key>0x[0-9a-fA-F]{4})\s*$")
+_PROMPT = re.compile(r"^\W?(?:[\w.-]{1,40}@)?(?P<host>[A-Za-z][\w.-]{0,80})(?:[: ][^$#>]{0,80})?[\]$#>] ?[$#]? ?")
+_MEMBER = 0x8000
+"""The bit of a key whose port is a full member of the partition."""
+_LIMITED = 0x7FFF
+"""The key's number without that bit; of all ones it is the default partition's."""
+_PFC = re.compile(r"^\s{1,20}enabled(?:\s{1,8}[01]){8}\s*$")
+_SEVERAL = re.compile(r"\bcat \S{0,200}_counters/\{(?P<names>[a-z_,]{8,400})\}")
+_COUNT = re.compile(r"^\s{0,8}\d{1,20}\s*$")
+
+
+def told(lines: list[str]) -> list[str]:
+    """The lines, with a sentence in place of each answer that says what it is only together with its question."""
+    kept = lines
+    if any("transmitted," in each for each in kept):
+        kept = _pings(kept)
+    if any("/pkeys" in each for each in kept):
+        kept = _partitions(kept)
+    if any("PFC configuration" in each for each in kept):
+        kept = _flow_control(kept)
+    if any("ate: " in each or "Speed: " in each or "\trate:" in each for each in kept):
+        kept = slow_port.told(kept)
+    if any("_counters/{" in each for each in kept):
+        kept = _counters(kept)
+    return kept
+
+
+def _pings(lines: list[str]) -> list[str]:
+    """Packets of jumbo frames that are lost, where no small one was."""
+    size, large, small_lost, small_came = 0, list[tuple[int, int]](), False, False
+    for at, line in enumerate(lines):
+        if found := _PING.search(line):
+            size = int(found[1] or found[2])
+        elif _ANY_PING.search(line):
+            size = 56
+        elif found := _LOST.search(line):
+            came = int(found[2]) > 0
+            if size > _USUAL and not came:
+                large.append((at, size))
+            small_lost |= size <= _USUAL and not came
+            small_came |= size <= _USUAL and came
+    if small_lost or not large:
+        return lines
+    kept = list(lines)
+    for at, bytes_ in large:
+        kept[at] = f"ping says a packet of {bytes_} bytes does not reach the peer" + (
+            ", and a small one does: some link of the path carries smaller ones only" if small_came else ""
+        )
+    return kept
+
+
+def _partitions(lines: list[str]) -> list[str]:
+    """Partition keys of ports, where those of two hosts have none in common."""
+    keys, last = defaultdict[str, set[int]](set), 0
+    for at, host, key in _keys(lines):
+        keys[host].add(key)
+        last = at
+    # A full member and a limited one may talk, two limited ones may not.
+    sets = [{each & _LIMITED for each in found if each & _MEMBER} for found in keys.values()]
+    sets = [each for each in sets if each]
+    if len(sets) < 2 or set[int].intersection(*sets):
+        return lines
+    kept = list(lines)
+    shown = ", ".join(f"{host} {min(found):#06x}" for host, found in _full(keys))
+    kept[last] = f"P_Keys say that hosts are in different partitions of InfiniBand: {shown}"
+    return kept
+
+
+def _full(keys: dict[str, set[int]]) -> list[tuple[str, set[int]]]:
+    """Of each host the keys whose full member it is, of the first few."""
+    full = [(host, {each for each in found if each & _MEMBER}) for host, found in keys.items()]
+    return [(host, found) for host, found in full if found][:4]
+
+
+def _keys(lines: list[str]) -> Iterator[tuple[int, str, int]]:
+    """Where a key stands, the host it is of, and the key."""
+    asked, host = 0, ""
+    for at, line in enumerate(lines, 1):
+        if _KEYS.search(line) and not _KEY.match(line):
+            prompt = _PROMPT.match(line)
+            asked, host = at, prompt["host"] if prompt else ""
+        elif asked and at - asked > MOST:
+            return
+        elif asked and (found := _KEY.match(line)):
+            yield at - 1, found["host"] or host, int(found["key"], 16)
+        elif line.strip():
+            asked = 0 if not line.startswith("---") else asked
+
+
+def _flow_control(lines: list[str]) -> list[str]:
+    """What `mlnx_qos` tells of an interface without flow control of any priority."""
+    kept, near = list(lines), -1
+    for at, line in enumerate(lines):
+        if "PFC configuration" in line:
+            near = at + 3
+        elif at <= near and _PFC.match(line) and "1" not in line:
+            kept[at] = "mlnx_qos says that flow control (PFC) is off for every priority"
+    return kept
+
+
+def _counters(lines: list[str]) -> list[str]:
+    """Counters that a shell read by a list of names, each value behind its name."""
+    kept, names = list(lines), list[str]()
+    for at, line in enumerate(lines):
+        if found := _SEVERAL.search(line):
+            names = found["names"].split(",")
+        elif names and _COUNT.match(line):
+            kept[at] = f"{names.pop(0)}: {line.strip()}"
+        else:
+            names = []
+    return kept
