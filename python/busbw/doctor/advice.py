@@ -20,7 +20,7 @@ from busbw.doctor.machine_errors import MACHINE, OF_MACHINES, WHOLE
 from busbw.doctor.particulars import PARTICULARS
 from busbw.doctor.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.runtime_errors import RUNTIME
-from busbw.doctor.scan import Scan
+from busbw.doctor.scanned import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.xids import XIDS

@@ -1,7 +1,7 @@
 """What somebody asked a machine, and what it answered, told in a sentence: an answer alone says too little.
 
-`0x8027` is a partition key by the command before it alone, and a lost packet tells of the MTU only by its size. Each
-reader puts the sentence in the place of the answer's line, so that lines keep their numbers.
+`0x8027` is a partition key by the command before it alone. Each reader puts the sentence in the place of the answer's
+line, so that lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -10,17 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from busbw.doctor import slow_port
-
 MOST = 4096
 """Lines of answers that one reader looks into."""
-_USUAL = 1472
-"""Bytes in a ping's packet that every Ethernet carries."""
-_PING = re.compile(
-    r"\bping6? (?=[^|#\n]{0,200}?-[A-Za-z0-9]{0,4}s ?(\d{2,5})\b)|\bPING \S{1,120} .{0,80}?(\d{2,5})\(\d"
-)
-_ANY_PING = re.compile(r"(?:^|[$#>] )(?:sudo )?ping6? -?\w")
-_LOST = re.compile(r"\b([1-9]\d{0,5}) packets transmitted, (\d{1,6}) (?:packets )?received")
 _KEYS = re.compile(r"\bports/\d{1,2}/pkeys\b")
 _KEY = re.compile(r"^(?:(?P<host>[A-Za-z][\w.-]{0,80}): )?(?:/\S{4,120}:)?(?P<key>0x[0-9a-fA-F]{4})\s*$")
 _PROMPT = re.compile(r"^\W?(?:[\w.-]{1,40}@)?(?P<host>[A-Za-z][\w.-]{0,80})(?:[: ][^$#>]{0,80})?[\]$#>] ?[$#]? ?")
@@ -36,40 +27,12 @@ _COUNT = re.compile(r"^\s{0,8}\d{1,20}\s*$")
 def told(lines: list[str]) -> list[str]:
     """The lines, with a sentence in place of each answer that says what it is only together with its question."""
     kept = lines
-    if any("transmitted," in each for each in kept):
-        kept = _pings(kept)
     if any("/pkeys" in each for each in kept):
         kept = _partitions(kept)
     if any("PFC configuration" in each for each in kept):
         kept = _flow_control(kept)
-    if any("ate: " in each or "Speed: " in each or "\trate:" in each for each in kept):
-        kept = slow_port.told(kept)
     if any("_counters/{" in each for each in kept):
         kept = _counters(kept)
-    return kept
-
-
-def _pings(lines: list[str]) -> list[str]:
-    """Packets of jumbo frames that are lost, where no small one was."""
-    size, large, small_lost, small_came = 0, list[tuple[int, int]](), False, False
-    for at, line in enumerate(lines):
-        if found := _PING.search(line):
-            size = int(found[1] or found[2])
-        elif _ANY_PING.search(line):
-            size = 56
-        elif found := _LOST.search(line):
-            came = int(found[2]) > 0
-            if size > _USUAL and not came:
-                large.append((at, size))
-            small_lost |= size <= _USUAL and not came
-            small_came |= size <= _USUAL and came
-    if small_lost or not large:
-        return lines
-    kept = list(lines)
-    for at, bytes_ in large:
-        kept[at] = f"ping says a packet of {bytes_} bytes does not reach the peer" + (
-            ", and a small one does: some link of the path carries smaller ones only" if small_came else ""
-        )
     return kept
 
 

@@ -9,7 +9,6 @@ from busbw.base.secrets import hidden
 from busbw.doctor.acts import with_act
 from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
-from busbw.doctor.busy import with_work
 from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -38,6 +37,7 @@ from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.together import with_others
 from busbw.doctor.topics import guessed
+from busbw.doctor.waited_for import with_work
 from busbw.doctor.writers import with_writer
 
 

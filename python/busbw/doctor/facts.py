@@ -10,7 +10,7 @@ from busbw.base.errors import UserError
 from busbw.doctor.flight import Flight, looks_like, read_flights
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.read_logs import read_logs
-from busbw.doctor.scan import Scan
+from busbw.doctor.scanned import Scan
 from busbw.doctor.shown import Shown, read_shown
 from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf

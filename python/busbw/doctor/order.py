@@ -8,7 +8,7 @@ from dataclasses import replace
 from busbw.doctor.finding import Severity
 from busbw.doctor.hit import Hit
 from busbw.doctor.moments import came_first
-from busbw.doctor.scan import Scan
+from busbw.doctor.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
 
 Found = Sequence[tuple[str, Hit]]

@@ -16,7 +16,8 @@ from busbw.base.files import bytes_on_disk
 from busbw.base.pool import mapped
 from busbw.doctor.packed import is_packed, opened, read_first, was_cut
 from busbw.doctor.pasted import restored
-from busbw.doctor.scan import Scan, Scanning
+from busbw.doctor.scan import Scanning
+from busbw.doctor.scanned import Scan
 from busbw.doctor.sieve import Sieve, is_json_log, lines_in, numbered_in, said_in
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.snapshot import TextFile
@@ -64,7 +65,7 @@ def _read_within(given: tuple[float, TextFile]) -> tuple[NcclLog, Scan]:
     return _read(given[1])
 
 
-def _restored(file: TextFile) -> list[tuple[int, bytes]] | None:
+def restored_lines(file: TextFile) -> list[tuple[int, bytes]] | None:
     """The lines of a small log as they were before it was pasted; None where nothing was done to it."""
     if file.text is None or is_json_log(file.text[:4096].encode("utf-8", "replace").lstrip()):
         return None
@@ -90,7 +91,7 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
         sieve.limit.costs(per_mib(read_first(file.path)))
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
         log = read_numbered(
-            sieve.passed(_restored(file) or said_in(numbered_in(stream, sieve.limit), sieve.limit)), file.path
+            sieve.passed(restored_lines(file) or said_in(numbered_in(stream, sieve.limit), sieve.limit)), file.path
         )
         cut = file.cut or was_cut(stream)
     scanned = scanning.finished(sieve.lines)

@@ -15,7 +15,7 @@ from busbw.doctor.hit import MAX_WHO, Hit
 from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, placed, speakers
 from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
-from busbw.doctor.scan import Scan
+from busbw.doctor.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
 
 from busbw.doctor import benign, commands, excuse, life, locales, quoted
-from busbw.doctor.beside import Beside, Following, closed_by
+from busbw.doctor.beside import Following, closed_by
 from busbw.doctor.calls import Calls
 from busbw.doctor.candidates import WRITERS, Candidate, look_for, of_all
 from busbw.doctor.counts import ROW, count_kind, count_table
@@ -17,6 +16,7 @@ from busbw.doctor.hit import Hit
 from busbw.doctor.kernel_lines import is_of_boot
 from busbw.doctor.last_error import LastError
 from busbw.doctor.ports import Ports
+from busbw.doctor.scanned import Scan
 from busbw.doctor.signature import Signature
 from busbw.doctor.trouble import RULE, Trouble, is_cut_warning
 
@@ -38,46 +38,6 @@ _SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 
 
 _OF_COURSE = frozenset({"end", "again", "back", "work", "wish"})
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What was found in one log. `kinds` counts lines by who writes such lines: nccl, torch, kernel.
-
-    Of nccl-tests: headers of tables, rows, last lines, and starts after which another one came before any row. `steps`
-    counts kinds of lines by which a job shows that it goes on, `alive` is the last of these, `ended` that by which it
-    says that it ended as it should, `strange` are the first lines that speak of an error nobody knows, `odd` those with
-    words that may be of one, `began` is the last line of ranks that look for each other, `thrown` the traceback that
-    the log ends in, before it names its exception, `retried` the last line of something that is tried again, `given`
-    the variables that commands in it set, with the line, `calls` the last calls of NCCL, `cut` whether the log is what
-    could be unpacked of a file that was cut off, `beside` what stands around errors, `parts` where hosts' parts begin.
-    """
-
-    source: str
-    lines: int
-    hits: Mapping[str, Hit]
-    kinds: Mapping[str, int]
-    alive: int = 0
-    ended: int = 0
-    strange: tuple[tuple[int, str], ...] = ()
-    odd: tuple[tuple[int, str], ...] = ()
-    began: tuple[int, str] = (0, "")
-    thrown: tuple[int, str] = (0, "")
-    retried: tuple[int, str] = (0, "")
-    given: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    calls: Calls = field(default_factory=lambda: Calls({}))
-    cut: bool = False
-    passed_over: str = ""
-    """Which lines were not looked at, and why."""
-    beside: Mapping[int, Beside] = field(default_factory=dict)
-    last_errors: frozenset[str] = frozenset()
-    """Signatures of what NCCL names as its last error, where a call of it failed."""
-    first_failed: frozenset[str] = frozenset()
-    """The ranks that summaries of torchrun name as the first that failed."""
-    parts: Sequence[tuple[int, str]] = ()
-    unused_ports: int = 0
-    """Lines that call a port down which nothing uses."""
-    course: Course = field(default_factory=Course)
 
 
 def scan(lines: Iterable[str], source: str, signatures: Sequence[Signature]) -> Scan:

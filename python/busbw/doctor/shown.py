@@ -13,8 +13,8 @@ from itertools import islice
 
 from busbw.base.effort import EFFORT
 from busbw.base.errors import UserError
-from busbw.doctor.read_logs import lines_of
-from busbw.doctor.scan import Scan
+from busbw.doctor.read_logs import lines_of, restored_lines
+from busbw.doctor.scanned import Scan
 from busbw.doctor.snapshot import TextFile
 
 MOST_LOGS, MOST_LINES, MAX_LINE = 32, 20_000, 1000
@@ -67,8 +67,11 @@ def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown,
         if EFFORT.is_spent:
             break
         try:
-            with lines_of(file) as lines:
-                kept = list(_up_to(left, lines))
+            if (restored := restored_lines(file)) is not None:
+                kept = list(_up_to(left, (line.decode("utf-8", "replace") for _, line in restored)))
+            else:
+                with lines_of(file) as lines:
+                    kept = list(_up_to(left, lines))
         except UserError:
             continue
         left -= sum(map(len, kept))

@@ -14,7 +14,7 @@ from busbw.doctor.excuse import is_handled
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.hit import speaker
 from busbw.doctor.kernel_lines import is_of_driver
-from busbw.doctor.scan import Scan
+from busbw.doctor.scanned import Scan
 from busbw.doctor.sentences import meant
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES

@@ -12,7 +12,7 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.nccl_warnings import cut_warning
-from busbw.doctor.scan import Scan
+from busbw.doctor.scanned import Scan
 from busbw.doctor.topics import is_dull
 from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog

@@ -13,7 +13,7 @@ from busbw.doctor.snapshot import HostState, ProcessState
 from busbw.machine.topology.gpu_state import GpuProcess
 from busbw.machine.topology.model import PcieLink
 
-from .cases import TABLE_HEAD, healthy, host, log, machine, said, state, with_gpu
+from .cases import CASES, TABLE_HEAD, healthy, host, log, machine, said, state, with_gpu
 from .test_findings import found
 
 
@@ -105,3 +105,8 @@ def test_a_table_of_many_ranks_over_one_named_nic_is_never_called_health(tmp_pat
     for names, code in (("mlx5_2", 3), ("^mlx5_9", 0)):
         path.write_text("\n".join(lines).format(names) + "\n")
         assert main(["doctor", str(path)]) == code
+
+
+def test_too_little_shared_memory_is_an_error_where_every_pair_needs_it() -> None:
+    [mine] = found(replace(CASES["shared-memory"](), environment={"NCCL_P2P_DISABLE": "1"}), "shared-memory")
+    assert mine.severity is Severity.ERROR

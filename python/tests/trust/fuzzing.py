@@ -336,7 +336,7 @@ ENTRIES = {
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(
         ("doctor.answers", "doctor.inputs", "doctor.mixed", "doctor.of_pieces", "doctor.packed", "doctor.pasted",
-         "doctor.read_logs", "doctor.sieve", "doctor.slow_port", "doctor.smi_rows"), _file(_read_doctor), _logs),
+         "doctor.read_logs", "doctor.sieve", "doctor.smi_rows"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
     "archives": Entry(("doctor.archives",), _read_archive, _archives),

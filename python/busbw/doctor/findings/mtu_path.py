@@ -15,6 +15,10 @@ NAME = "mtu-path"
 LOST = "packets transmitted"
 """In the line with which ping says how many packets came back."""
 _BEGIN = re.compile(r"\bPING \S{1,80}.{0,80}?\b(?P<data>\d{2,5})\((?P<all>\d{2,5})\) bytes of data")
+_SIZED = re.compile(r"\bping6? (?=[^|#\n]{0,200}?-[A-Za-z0-9]{0,4}s ?(?P<data>\d{2,5})\b)")
+_ASKED = re.compile(r"(?:^|[$#>] )(?:sudo )?ping6? -?\w")
+_HEADERS, _PLAIN = 28, 84
+"""Bytes of IP and ICMP that a packet has beside its data; a packet of ping's own size."""
 _END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?: packets)? received")
 _PATH = re.compile(r"\bpmtu (?P<path>\d{3,5})\b")
 _OWN = re.compile(r"<[A-Z_,-]{0,80}\bUP\b[A-Z_,-]{0,80}> mtu (?P<own>\d{4,5})\b")
@@ -54,6 +58,10 @@ def _pings(facts: Facts) -> Iterator[_Ping]:
         for number, line in enumerate(shown.lines, 1):
             if "bytes of data" in line and (found := _BEGIN.search(line)):
                 size = int(found["all"])
+            elif "ping" in line and (found := _SIZED.search(line)):
+                size = int(found["data"]) + _HEADERS
+            elif "ping" in line and _ASKED.search(line):
+                size = _PLAIN
             elif size and LOST in line and (found := _END.search(line)):
                 seen = Evidence(f"{size} bytes: {line.strip()[:160]}", shown.source, number)
                 yield _Ping(size, int(found["back"]) > 0, seen)

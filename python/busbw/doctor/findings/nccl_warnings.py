@@ -11,7 +11,8 @@ from busbw.doctor import benign
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.nccl_parts import part_of
-from busbw.doctor.scan import Scan, knowing
+from busbw.doctor.scan import knowing
+from busbw.doctor.scanned import Scan
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.topics import topic

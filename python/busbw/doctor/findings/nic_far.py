@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
@@ -33,11 +34,26 @@ def examine(facts: Facts) -> Iterator[Finding]:
             (Evidence(f"SYS from {len(machine.gpus)} GPUs to {', '.join(nics[:8])}", machine.source), *said[:2]),
             _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,
         )  # fmt: skip
-    elif said:
+    elif said and (file := facts.value("NCCL_TOPO_FILE")) is not None:
+        yield Finding(
+            NAME, Severity.WARNING, f"by NCCL_TOPO_FILE={shortened(file, 80)} GPUs and NICs lie too far apart: no GPU "
+            "Direct RDMA",
+            tuple(said[:4]), _COST,
+            "take the provider's topology file for this type of machine, or unset NCCL_TOPO_FILE; "
+            "NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml` show what NCCL makes of it",
+            Proof(unset=("NCCL_TOPO_FILE",)), stage=Stage.SYSTEM,
+        )  # fmt: skip
+    elif said and not _is_hidden(facts):
         yield Finding(
             NAME, Severity.WARNING, "GPU and NIC lie too far apart for GPU Direct RDMA: NCCL leaves it off by distance",
             tuple(said[:4]), _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,
         )  # fmt: skip
+
+
+def _is_hidden(facts: Facts) -> bool:
+    """Whether a virtual machine hides where devices lie, so that NCCL counts all as far: told as that."""
+    hits = [scan.hits["topology-hidden"] for scan in facts.scans if "topology-hidden" in scan.hits]
+    return any(name == "hidden" for hit in hits for each in hit.groups for name, _ in each)
 
 
 def apart(machine: Machine) -> list[str]:

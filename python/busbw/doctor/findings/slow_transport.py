@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 
 from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.nccl.log_model import Communicator, Transport
+from busbw.machine.topology.model import PathType
 
 NAME = "slow-transport"
 
@@ -28,7 +30,7 @@ _ROW = re.compile(r"^\W{0,4}GPU(?P<number>\d{1,2})(?P<cells>(?:\s+(?:X|NV\d{1,2}
 def examine(facts: Facts) -> Iterator[Finding]:
     if facts.whole("NCCL_P2P_DISABLE") == 1 or facts.value("NCCL_P2P_LEVEL"):
         return  # that is the reason, and a finding of its own
-    linked = bool(facts.machine and facts.machine.all_nvlink)
+    linked = bool(facts.machine and facts.machine.all_nvlink) or _is_part_of_cube(facts)
     for log in facts.logs:
         largest = log.largest
         slow = [each for each in largest.transports if _is_detour(each, largest)] if largest else []
@@ -56,19 +58,42 @@ def _share_gpus(communicator: Communicator | None) -> bool:
 
 
 def _without_nvlink(facts: Facts) -> tuple[str, str]:
-    """Who has no NVLink to whom, by a matrix in the log, and the cure; nothing for boards on which all have."""
-    names = {gpu.name or "" for gpu in facts.machine.gpus} if facts.machine else set[str]()
-    count = len(facts.machine.gpus) if facts.machine else 0
-    if count >= _WHOLE_CUBE or not names or not all(map(_CUBE.search, names)):
+    """Who has no NVLink to whom, by a matrix, and the cure; nothing for boards on which all have."""
+    if not _is_part_of_cube(facts):
         return "", _FIX
+    for one, other, way in (*_of_machine(facts), *_of_rows(facts)):
+        return f": no NVLink joins GPU {one} and GPU {other} ({way})", _NEIGHBOURS
+    return ": pairs of such a board may have no NVLink", _NEIGHBOURS
+
+
+def _is_part_of_cube(facts: Facts) -> bool:
+    """Whether the GPUs are some of a board on which not all have NVLinks to each other."""
+    machine = facts.machine
+    names = {gpu.name for gpu in machine.gpus if gpu.name} if machine else set[str]()
+    names = names or {
+        rank.device.name for record in facts.records for rank in record.run.ranks if rank.device and rank.device.name
+    }
+    return bool(machine and len(machine.gpus) < _WHOLE_CUBE and names and all(map(_CUBE.search, names)))
+
+
+def _of_machine(facts: Facts) -> Iterator[tuple[int, int, str]]:
+    """Pairs of GPUs of the machine without an NVLink, and the way between them."""
+    gpus = facts.machine.gpus if facts.machine else ()
+    for one, other in combinations(range(len(gpus)), 2):
+        pair = facts.machine.between(gpus[one].key, gpus[other].key) if facts.machine else None
+        if pair is not None and pair.path is not PathType.NVLINK:
+            yield one, other, pair.path.value
+
+
+def _of_rows(facts: Facts) -> Iterator[tuple[int, int, str]]:
+    """The same by the rows of a matrix in a log."""
+    count = len(facts.machine.gpus) if facts.machine else 0
     for shown in facts.shown:
         for found in filter(None, map(_ROW.match, shown.lines)):
             number, cells = int(found["number"]), found["cells"].split()[:count]
-            far = [other for other, cell in enumerate(cells) if cell != "X" and not cell.startswith("NV")]
-            if number < count and far:
-                said = cells[far[0]]
-                return f": no NVLink joins GPU {number} and GPU {far[0]} ({said})", _NEIGHBOURS
-    return ": pairs of such a board may have no NVLink", _NEIGHBOURS
+            for other, cell in enumerate(cells):
+                if number < count and cell != "X" and not cell.startswith("NV"):
+                    yield number, other, cell
 
 
 def _is_detour(each: Transport, communicator: Communicator) -> bool:

@@ -24,10 +24,11 @@ class Case:
     @property
     def held_out(self) -> bool:
         """Whether it is of the half at which nobody looks while writing signatures."""
-        return _number(self.name) % 2 == 1
+        return number_of(self.name) % 2 == 1
 
 
-def _number(name: str) -> int:
+def number_of(name: str) -> int:
+    """A number that a name has for ever, by which samples are drawn: no further case changes who is in them."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16)
 
 
@@ -76,5 +77,5 @@ def cases() -> Iterator[Case]:
             # Files of counters and of commands are not printed by ranks, so that no launcher prefixes them.
             prefixed = any(_SAID.fullmatch(line) for line in lines)
             names = list(SHAPES) if prefixed else ["plain", "carriage-returns"]
-            shape = names[_number(f"shape of {name}") % len(names)]
+            shape = names[number_of(f"shape of {name}") % len(names)]
             yield Case(name, tuple(expected.strip().split("/")), shaped(lines, shape), shape)

@@ -1,0 +1,96 @@
+"""For what others waited too long: the work that was still open on the missing rank, told in their finding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.busy import KINDS, Work, counts, rank_of
+from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.scanned import Scan
+
+_NEAR, _FAR = 60, 400
+"""Lines before the timeout in which a work stands that was open then; farther where it counts how far it is."""
+_SHOWN = 90
+_SLOW, _TIMES = 1.0, 3.0
+_WAITS = frozenset({"watchdog-timeout", "rendezvous-timeout", "server-waits", "flight-recorder"})
+"""What ranks say that waited too long for another one."""
+_NEVER_CAME = re.compile(r"subset of ranks|Not all ranks joining|Stalled ranks|missing ranks", re.IGNORECASE)
+
+
+def with_work(findings: Sequence[Finding], scans: Sequence[Scan]) -> list[Finding]:
+    """The findings; those of ranks that waited too long tell what the missing one did, where a log shows it."""
+    return [_told(each, scans) if _waited(each) else each for each in findings]
+
+
+def _waited(finding: Finding) -> bool:
+    if finding.severity is Severity.NOTE:
+        return False
+    if finding.name == "collective-mismatch":
+        return any(_NEVER_CAME.search(seen.fact) for seen in finding.evidence)
+    return finding.name in _WAITS
+
+
+def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
+    found = max(_works(finding, scans), default=None)
+    if found is None:
+        return finding
+    _, source, rank, work = found
+    kind = KINDS[work.kind]
+    who = f"rank {rank}" if rank else "one rank" if len(scans) < 2 else f"the node of {source.rpartition('/')[2]}"
+    who += "" if work.kind == "input" else " still"
+    said = clean(shortened(work.text, _SHOWN))
+    return replace(
+        finding,
+        title=f"{who} {kind.does}, and others wait for it ({said}): {finding.title}",
+        fix=kind.cure,
+        evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line)),
+    )
+
+
+def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool, bool, bool, int], str, str, Work]]:
+    """Works that others may have waited for, each behind what makes it likely: its rank lags, it counts, has a rank."""
+    waiting = {who for scan in scans for who in _who_waits(finding.name, scan)}
+    lagging = re.search(r"\brank (\d[\d, ]{0,80}) (?:lags|never came)", finding.title)
+    behind = set(re.findall(r"\d+", lagging[1])) if lagging else set()
+    for scan in scans:
+        hit = scan.hits.get(finding.name)
+        first = hit.lines[0][0] if hit is not None and hit.lines else 0
+        works = dict(scan.course.busy.open)
+        if (slow := _slow(scan.course.busy.data)) is not None:
+            works[slow[0]] = slow[1]
+        tries, said = scan.retried
+        if tries and (rank := rank_of(said)) in behind:
+            works[rank] = Work("download", tries, said.strip())
+        for rank, work in works.items():
+            counted = counts(work.text)
+            near = _FAR if counted else _NEAR
+            if (work.line <= scan.alive and work.kind != "input") or work.line < (first or scan.lines) - near:
+                continue  # steps came after it, or much else
+            if rank not in behind and rank in waiting:
+                continue
+            yield (rank in behind, counted, bool(rank), work.line), scan.source, rank, work
+
+
+def _who_waits(name: str, scan: Scan) -> Iterator[str]:
+    """The ranks that say that they waited until their time was over."""
+    hit = scan.hits.get(name)
+    if hit is None:
+        return
+    if name == "rendezvous-timeout":
+        yield from (who.removeprefix("rank ") for who in hit.who)
+    for each in map(dict, hit.groups):
+        if "rank" in each and ("ms" in each or "op" in each):
+            yield each.get("who", each["rank"])
+
+
+def _slow(data: Mapping[str, tuple[float, int, str]]) -> tuple[str, Work] | None:
+    """The rank that waited far longer for its data than all others."""
+    if len(data) < 2:
+        return None
+    by_time = sorted(data.items(), key=lambda each: -each[1][0])
+    (rank, (longest, line, text)), (_, (next_one, _, _)) = by_time[:2]
+    return (rank, Work("input", line, text)) if longest >= max(_SLOW, _TIMES * next_one) else None
