@@ -7,7 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.LAUNCH,
     title="a rank joins with an ncclUniqueId that an earlier job left in its file: nobody listens at its address now",
     patterns=(
-        r"\b(?:id|uid|unique_?id)(?: |_)file\b.{0,60}\b(?:\d{3,9} ?s(?:ec\w*)?|\d{1,6} ?(?:min\w*|h|hours?|days?)) old\b",
+        r"\b(?:id|uid|unique_?id)(?: |_)file\b.{0,60}"
+        r"\b(?:\d{3,9} ?s(?:ec\w*)?|\d{1,6} ?(?:min\w*|h|hours?|days?)) old\b",
         r"\b(?:stale|left-?over|outdated) (?:nccl)?_?(?:unique)?_?(?:id|uid)\b(?! (?:was|of|map))",
     ),
     unless=("remov", "delet", "ignor", "discard", "skip", "replac", "waiting", "overwrit", "cleaned"),
