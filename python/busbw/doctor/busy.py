@@ -112,16 +112,19 @@ KINDS: Mapping[str, _Kind] = {
         ),
         (
             "compile",
-            r"\b(?:compiling|autotuning|capturing|warming up|tracing)\b",
+            r"\b(?:compiling|autotuning|capturing|warming up|tracing)\b"
+            r"|\bwarm-?up: {0,4}\d{1,3} ?%|\bJIT\b.{0,40}\bcompil",
             "compiles, tunes or captures graphs",
             "let all ranks compile at once and keep the compiled code (TORCHINDUCTOR_CACHE_DIR, "
-            "jax_compilation_cache_dir, TRITON_CACHE_DIR on a local disk)",
+            "jax_compilation_cache_dir, TRITON_CACHE_DIR on a local disk). Kernels that a server compiles at its "
+            "start are best made before, on every node (python -m sglang.compile_deep_gemm)",
         ),
     )
 }
 _NO_WORK = re.compile(
     r"\bFile \"|NCCL|ProcessGroup\w{2,8}\.cpp|\b[Ee]rror\b|Exception|[Ww]arning|Traceback|\bstore->|process group|--\w"
-    r"|\w=\w.{0,200}, \w{1,40}=|\b(?:will|would|can|could|if|disable\w*|skip\w*|not|no|before|after|every)\b",
+    r"|\w=\w.{0,200}, \w{1,40}=|\b(?:printed|shows?|said|says) [`\"']"
+    r"|\b(?:will|would|can|could|if|disable\w*|skip\w*|not|no|before|after|every)\b",
 )
 """What tells no event, or one of another kind."""
 _PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d{1,6})? ?%")

@@ -81,6 +81,8 @@ class Facts:
     def ran_on_one_node(self) -> bool:
         """Whether logs show a communicator whose init ended on all ranks of one host, and none of several."""
         known = [each for log in self.logs for each in log.communicators if each.ranks]
+        if not known and self._measured_on_one_node:
+            return True
         whole = [each for each in known if all(place.complete for place in each.ranks)]
         hosts = {host for each in known for host in each.hosts}
         # Warnings name the host that says them: one of another host is of a job over several.
@@ -89,6 +91,16 @@ class Facts:
             return False
         # The log of one rank shows one host, however many there were.
         return all(each.nnodes == 1 or max(len(each.ranks), _OF_ONE_NODE) >= (each.nranks or 0) for each in known)
+
+    @property
+    def _measured_on_one_node(self) -> bool:
+        """Whether tables name the hosts of all their ranks, all of them one, as all lines of NCCL do."""
+        if self.several_nodes or not self.records or not all(each.run.ranks and each.cases for each in self.records):
+            return False
+        hosts = {rank.host for each in self.records for rank in each.run.ranks}
+        hosts |= {each.where.partition(" ")[0] for log in self.logs for each in log.warnings if " " in each.where}
+        hosts |= {host for log in self.logs for host in log.networks if host}
+        return len(hosts) == 1 and hosts != {""} and all(len(each.run.ranks) > 1 for each in self.records)
 
     @property
     def shows_job_without_network(self) -> bool:

@@ -18,6 +18,10 @@ unsupported toolchain|UNSUPPORTED_PTX|\b222\b ; a kernel was compiled by a newer
  host reboot or reload the nvidia modules
 """,
     "p2p-broken": r"""
+RTX \d000 series doesn't support ; the program does not start on these cards, which have no direct access to each
+ other (P2P): it asks for NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 first ;
+ export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1 before the start, or newer accelerate, which sets them itself; each in its
+ own export, on all hosts. Nothing is to be mended at the machine
 ipcUtils|cudaIpc|[Ii]pcMemory|custom_all_?reduce|tensorrt_llm|TensorRT-LLM ; these GPUs have no peer access (P2P), which
  the program's own all-reduce needs ;
  build or start without it (TensorRT-LLM: --use_custom_all_reduce disable, allreduce_strategy NCCL; servers:
@@ -29,6 +33,10 @@ ipcUtils|cudaIpc|[Ii]pcMemory|custom_all_?reduce|tensorrt_llm|TensorRT-LLM ; the
  time ;
  wait for that job, or end it (squeue, and sharp_am's log of jobs); clear what ended jobs left (sharp_manager). Until
  then NCCL goes on without SHARP
+must bind to port with master SM|sharp_am\.service\b.{0,60}(?:fail|exited) ; SHARP's aggregation manager (sharp_am) has
+ ended, or does not run on the host that is the master subnet manager now, so that no SHARP job can be made ;
+ start and enable sharp_am on that host (sminfo names the master; systemctl enable --now sharp_am), on both hosts that
+ may take it over. Until then NCCL_COLLNET_ENABLE=0, and no NCCL_ALGO that allows CollNet alone
 create SHARP job|No resources|service record|AM not reachable|Aggregation Manager|connect ; SHARP's aggregation manager
  (sharp_am) is not reached, or has no tree left for this job ;
  on the subnet manager's host: systemctl status sharp_am, its log and reservations; sharp_hello on a node. Until then
@@ -294,6 +302,11 @@ local ?G[Ii][Ds]?\W{0,3}fe80::(?:[\da-f]{1,4}:){0,2}[\da-f]{0,2}ff:fe[\da-f]{2}:
  RoCE (its GID) is link-local (fe80::), which no router carries to the peer's subnet ;
  unset NCCL_IB_GID_INDEX (NCCL 2.21 and later choose well), or set it to the RoCE v2 entry with an IPv4 address
  (show_gids, often 3) on all nodes
+lGid ::ffff:(?P<mine>[\d.]{5,11})\.\d{1,3} remoteGids:{2,3} ?ffff:(?!(?P=mine)\.\d{1,3}\b)(?P<peer>[\d.]{5,11})\.\d
+ ; a NIC of subnet {mine} sends to one of subnet {peer}, and gets no answer: their rails may have no way to each other ;
+ give the NICs of all hosts the same order and cabling, so that each name is on the same rail everywhere (ibdev2netdev,
+ ip addr, and swap cables or rename), and set NCCL_CROSS_NIC=0; or route between the subnets. Where they are routed,
+ try the path itself: ping -I, ib_write_bw -R
 """,
     "gpu-memory-full": r"""
 transport/nvls\w*\.cc.{0,60}out of memory ; GPU memory is full where NCCL makes the NVLS buffers of one more

@@ -20,7 +20,7 @@ from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 
 MAX_EVIDENCE = 3
-MAX_TEXT = 240
+MAX_TEXT = 320
 
 
 def recognise(

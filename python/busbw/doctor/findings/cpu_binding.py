@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.signature import Stage
 from busbw.doctor.snapshot import HostState, ProcessState
 from busbw.machine.topology.cpulist import read_list, read_mask, write_list
 
@@ -103,6 +104,8 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 NAME, Severity.WARNING, title, (Evidence(shortened(said.text, 160), log.source, said.line),),
                 Cost("small messages wait for the processor, and the proxy thread shares it"), _FIX, _PROOF,
+                # Sockets that were chosen where no RDMA is known are slow by this.
+                stage=Stage.NETWORK if facts.has_rdma else Stage.SETTING,
             )  # fmt: skip
             break
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.capacity import channels_GBps, links_GBps, loss
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.findings import p2p_disabled
 from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 
@@ -20,8 +21,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     limits = [name for name in LIMITS if (facts.whole(name) or 0) > 0]
     for name in limits:
         yield from _limited(facts, name)
-    if limits or facts.value("NCCL_GRAPH_FILE"):
-        return  # the log's few channels have their reason
+    if limits or facts.value("NCCL_GRAPH_FILE") or any(p2p_disabled.examine(facts)):
+        return  # the log's few channels have their reason: through host memory NCCL makes two
     yield from _seen(facts)
 
 

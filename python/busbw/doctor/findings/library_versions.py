@@ -68,6 +68,7 @@ def _in_words(facts: Facts) -> Iterator[Finding]:
     """Versions that programs name, where ranks did not understand each other and NCCL's own lines name one alone."""
     if any(len(said) > 1 for said in _jobs(facts.logs)):
         return
+    yield from _over_logs(facts)
     for scan in facts.scans:
         hit = scan.hits.get(nccl_versions.SIGNATURE.name)
         versions = nccl_versions.named([dict(each) for each in hit.groups]) if hit is not None else []
@@ -79,6 +80,31 @@ def _in_words(facts: Facts) -> Iterator[Finding]:
             Cost("ranks refuse each other: the messages of their init differ in size"),
             "install one version on all hosts (one image, the same vLLM and PyTorch); look at LD_LIBRARY_PATH and "
             "VLLM_NCCL_SO_PATH of each", _PROOF, stage=Stage.SETTING,
+        )  # fmt: skip
+
+
+def _over_logs(facts: Facts) -> Iterator[Finding]:
+    """Versions that the logs of hosts name, each its own, where ranks did not understand each other at their start.
+
+    A communicator that did not come about on one host has no name there which would tell that both are of one job.
+    """
+    cut = [text for scan in facts.scans if _TRUNCATED[0] in scan.hits for _, text in scan.hits[_TRUNCATED[0]].lines]
+    if len(facts.logs) < 2 or not any("bootstrap" in text for text in cut):
+        return
+    said: dict[str, Evidence] = {}
+    for scan in facts.scans:
+        hit = scan.hits.get(nccl_versions.SIGNATURE.name)
+        versions = nccl_versions.named([dict(each) for each in hit.groups]) if hit is not None else []
+        if hit is None or len(versions) != 1:
+            continue
+        line, text = hit.lines[0]
+        said.setdefault(versions[0], Evidence(clean(shortened(text, 200)), scan.source, line))
+    if len(said) > 1:
+        yield Finding(
+            NAME, Severity.ERROR, f"hosts of one job load NCCL {' and '.join(sorted(said))}", tuple(said.values()),
+            Cost("ranks refuse each other: the messages of their init differ in size"),
+            "install one version on all hosts (one image, the same PyTorch); look at LD_LIBRARY_PATH and the Python "
+            "environment of each", _PROOF, stage=Stage.SETTING,
         )  # fmt: skip
 
 

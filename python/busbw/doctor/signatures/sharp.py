@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         r"\brequested OSTs\b|\bSHArPD\b.{0,60}(?:fail|error)|\bsharp_\w+ failed|AM not reachable",
         r"Cannot initialize CollNet, using point-to-point",
     ),
-    explains=("mpi-network",),
+    explains=("mpi-network", "no-algorithm"),
     unless=(
         "(nvls)",
         "nvlink sharp",

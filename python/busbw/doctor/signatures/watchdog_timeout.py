@@ -104,7 +104,7 @@ SIGNATURE = Signature(
         r"This thread has been waiting for .{0,400}may be stuck|Termination timeout for .{0,300} exceeded",
         r"waiting for .?acquire clique.{0,160}may be stuck",
         r"waiting for.{0,120}threads joined the rendezvous",
-        r"reached monitoredBarrier, but received errors while waiting for send/recv from rank (?P<lag>\d+)",
+        r"reached monitoredBarrier, but received errors while waiting for send/recv from rank \d",
         r"\bRanks? (?P<lag>\d[\d, ]{0,200}) failed to (?:pass|reach) monitoredBarrier",
         r"(?:failed to (?:call|pass)|failed to reach) monitoredBarrier",
         r"stuck.{0,60}(?:collective|all_?reduce|barrier).{0,60}\d+ ?s",
