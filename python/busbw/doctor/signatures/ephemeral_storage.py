@@ -11,6 +11,8 @@ SIGNATURE = Signature(
         r"exceed\w* (?:its |the )?(?:local )?ephemeral[ -]storage limit",
         r"Usage of EmptyDir volume .{1,120}exceeds the limit",
     ),
+    # A volume for shared memory counts as memory, and tells of another cure.
+    unless=("shm", "shared memory"),
     explains=(
         *("host-memory", "node-lost", "mpi-launch", "process-crashed", "process-killed", "job-cancelled"),
         *("kubernetes-event", "pod-missing", "ssh-launch"),
