@@ -14,6 +14,11 @@ MOST = 4096
 """Lines of answers that one reader looks into."""
 _KEYS = re.compile(r"\bports/\d{1,2}/pkeys\b")
 _KEY = re.compile(r"^(?:(?P<host>[A-Za-z][\w.-]{0,80}): )?(?:/\S{4,120}:)?(?P<key>0x[0-9a-fA-F]{4})\s*$")
+_KEY_ROW = re.compile(
+    r"^(?P<host>[A-Za-z][\w.-]{0,80}): [^\n]{0,120}?"
+    r"(?P<keys>(?:\b0x[0-9a-fA-F]{4}[ \t]{1,8}){0,16}\b0x[0-9a-fA-F]{4})\s*$"
+)
+"""Several keys of a port behind what else a loop over hosts prints of it."""
 _PROMPT = re.compile(r"^\W?(?:[\w.-]{1,40}@)?(?P<host>[A-Za-z][\w.-]{0,80})(?:[: ][^$#>]{0,80})?[\]$#>] ?[$#]? ?")
 _MEMBER = 0x8000
 """The bit of a key whose port is a full member of the partition."""
@@ -70,6 +75,9 @@ def _keys(lines: list[str]) -> Iterator[tuple[int, str, int]]:
             return
         elif asked and (found := _KEY.match(line)):
             yield at - 1, found["host"] or host, int(found["key"], 16)
+        elif asked and (row := _KEY_ROW.match(line)):
+            for key in row["keys"].split():
+                yield at - 1, row["host"], int(key, 16)
         elif line.strip():
             asked = 0 if not line.startswith("---") else asked
 

@@ -25,8 +25,11 @@ _OF_HOST = re.compile(r"\s{0,6}(?:[A-Za-z][\w.-]{0,80}|\d{1,6}): (?=\S)")
 _MOST_COLUMNS, _FEWEST, _MOST_ROWS = 64, 3, 4096
 _NUMBER = re.compile(r"-?(\d{1,6}(?:\.\d{1,3})?)(?: (?:MHz|W|%|C))?")
 _LOW, _IDLE_MHz, _BUSY_PERCENT = 0.67, 400.0, 50.0
-"""Of the others' clock; below these MHz a GPU may rest; of the time that a GPU works in a job."""
+"""Of the others' clock or limit; below these MHz a GPU may rest; of the time that a GPU works in a job."""
+_LOW_SETTING = 0.9
+"""Of a clock that somebody set: GPUs that do the same work have the same."""
 _ALIASES = {
+    "clocks.applications.gr": "clocks.applications.graphics",
     "clocks.current.sm": "clocks.sm",
     "clocks.current.graphics": "clocks.sm",
     "clocks.gr": "clocks.sm",
@@ -118,11 +121,18 @@ def _spell(table: _Table, said: list[str]) -> None:
 def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
     """What sets a GPU apart from others that work as it does, in the words of signatures."""
     told = []
-    for name, words, needs_work in (
-        ("clocks.sm", "GPU clocks are limited to {:.0f} MHz, others run at {:.0f} MHz", True),
-        ("power.limit", "GPU power is limited to {:.0f} W, others to {:.0f} W", False),
-        ("pcie.link.width.current", "PCIe link width degraded: x{:.0f}, others x{:.0f}", False),
-        ("pcie.link.gen.current", "PCIe link generation degraded: {:.0f}, others {:.0f}", True),
+    for name, words, needs_work, low in (
+        ("clocks.sm", "GPU clocks are limited to {:.0f} MHz, others run at {:.0f} MHz", True, _LOW),
+        (
+            *(
+                "clocks.applications.graphics",
+                "GPU clocks are limited to {:.0f} MHz by hand, those of others to {:.0f} MHz",
+            ),
+            *(False, _LOW_SETTING),
+        ),
+        ("power.limit", "GPU power is limited to {:.0f} W, others to {:.0f} W", False, _LOW),
+        ("pcie.link.width.current", "PCIe link width degraded: x{:.0f}, others x{:.0f}", False, _LOW),
+        ("pcie.link.gen.current", "PCIe link generation degraded: {:.0f}, others {:.0f}", True, _LOW),
     ):
         figures = [figure for each in others if (figure := _figure(each, name)) is not None]
         own = _figure(mine, name)
@@ -131,7 +141,7 @@ def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
         # Most of the others agree: GPUs that each do something else tell nothing of this one.
         usual = median(figures)
         alike = sum(figure >= 0.9 * usual for figure in figures)
-        if 0 < own <= _LOW * usual and 4 * alike >= 3 * len(figures):
+        if 0 < own <= low * usual and 4 * alike >= 3 * len(figures):
             told.append(words.format(own, usual))
     return ", ".join(told)
 

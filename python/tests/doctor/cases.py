@@ -130,6 +130,13 @@ def flight(rank: int, calls: int, name: str = "nccl:all_reduce", size: int = 102
     return TextFile(f"trace_rank_{rank}.json", json.dumps({"version": "2.10", "entries": entries}))
 
 
+SHARED = "step 9 tps: 1,204\n" + "".join(
+    f"|    {gpu}   N/A  N/A          {pid}      C   {name}         30200MiB |\n"
+    for gpu, pid, name in ((0, 91200, "python3"), (1, 91201, "python3"), (1, 7331, "serve"))
+)
+"""The table of processes of a host where a stranger sits on one of the job's two GPUs."""
+
+
 def training_line(step: int) -> str:
     """One step of a training that is twice as slow from the twentieth on."""
     return f"Training epoch 0, iteration {step}/999 | train_step_timing in s: {5.8 if step < 20 else 11.9}\n"
@@ -251,6 +258,10 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "nvlink-domain": healthy,
     "slow-host": lambda: healthy(logs=(shown(*(f"node{n} {450 if n == 3 else 690} TFLOPS" for n in range(6))),)),
     "perftest-slow": lambda: healthy(logs=(shown("\t\tRate: 400", *PERFTEST),)),
+    "device-buffers": lambda: healthy(
+        logs=(shown(*(each for at, rate in (("H", 24100.55), ("D", 1790.02)) for each in (
+            f"$ mpirun -np 2 osu_bw {at} {at}", "# OSU MPI-CUDA Bandwidth Test v7.2", f"4194304    {rate}"))),)
+    ),
     "data-bound": lambda: healthy(logs=(shown(*(f"step {n} time: 0.91 data: 0.7{n}" for n in range(9))),)),
     "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
@@ -267,6 +278,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "iommu": lambda: healthy(host=host(iommu="translated")),
     "cpu-binding": far_rank,
     "gpu-busy": lambda: with_gpu(utilisation_percent=100.0, processes=(GpuProcess(99, "train", 4000.0),)),
+    "gpu-shared": lambda: healthy(logs=(TextFile("smi.log", SHARED),)),
     "gpu-throttled": lambda: with_gpu(slowdowns=("hw_thermal",), temperature_C=92.0),
     "gpu-faults": lambda: with_gpu(mig=True),
     "library-versions": lambda: healthy(logs=(log(said("NCCL version 2.19.3+cuda12.2", 1)),)),

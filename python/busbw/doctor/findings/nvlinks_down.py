@@ -78,10 +78,15 @@ def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
 
 
 def _unbridged(machine: Machine) -> Iterator[Finding]:
-    """The one pair of cards that lacks the bridge that all other pairs have."""
+    """The one pair of cards that lacks the bridge that all other pairs have.
+
+    Of few cards it is told where these are neighbours of the same kind, and list their links as inactive.
+    """
     bridged = [gpu for gpu in machine.gpus if len(gpu.nvlinks) == 1 and gpu.nvlinks[0].target != SWITCH]
     bare = [gpu for gpu in machine.gpus if not gpu.nvlinks and not _is_of_another_kind(machine, gpu)]
-    if len(bare) != 2 or len(bridged) < _BRIDGED or len(bare) + len(bridged) != len(machine.gpus):
+    if len(bare) != 2 or not bridged or len(bare) + len(bridged) != len(machine.gpus):
+        return
+    if len(bridged) < _BRIDGED and not _lists_open_links(machine, bare, bridged):
         return
     yield Finding(
         NAME, Severity.WARNING, f"{bare[0].key} and {bare[1].key} have no NVLink bridge, and all other pairs do",
@@ -92,6 +97,15 @@ def _unbridged(machine: Machine) -> Iterator[Finding]:
 
 
 _BRIDGED = 6
+
+
+def _lists_open_links(machine: Machine, bare: list[Gpu], bridged: list[Gpu]) -> bool:
+    """Whether both cards show all links of a bridge as inactive, and lie near enough for one."""
+    pair = machine.between(bare[0].key, bare[1].key)
+    near = pair is not None and pair.path is not PathType.SYS
+    wanted = min(gpu.nvlink_count for gpu in bridged)
+    alike = len({gpu.name for gpu in (*bare, *bridged)}) == 1
+    return near and alike and all(gpu.nvlinks_down >= wanted for gpu in bare)
 
 
 def _is_switched(gpu: Gpu) -> bool:

@@ -19,9 +19,11 @@ _RATE = re.compile(r"^(?:[\w.-]{1,80}: )?\s{0,24}[Rr]ate:\s{1,12}(?P<rate>\d{1,4
 _LINE = re.compile(
     r"(?P<name>\b(?:mlx5|ibp|rocep?|rdmap)\w{1,12})(?:[:/ ]\d)?\b.{0,60}?\b(?P<rate>\d{2,4}) ?Gb(?:/s|/sec|ps|it/s)\b"
 )
+_ROW = re.compile(r"\s{0,4}'?(?P<name>mlx5_\w{1,12})'?\s[\w: ]{0,20}\b(?:Active|LinkUp)\s{1,8}(?P<rate>\d{2,4})\s*$")
+"""Of a listing that somebody cut down to names, states and rates."""
 _RULE = re.compile(r"-{6,}\s*$")
 _HOST = re.compile(
-    r"(?P<host>[A-Za-z][\w.,\[\]-]{1,200})\s*$"
+    r"(?P<host>[A-Za-z][\w.,\[\]-]{1,200})(?: \(\d{1,5}\))?\s*$"
     r"|\W{0,4}(?:==>|===|---|host:?) ?(?P<titled>[A-Za-z][\w.-]{1,80})[ :=<>-]{0,5}$"
     r"|\S{0,40}@(?P<prompt>[\w.-]{1,80}):\S{0,80}[#$] |\[\S{1,40}@(?P<boxed>[\w-]{1,80}) [^\]]{1,60}\][#$] "
 )
@@ -60,8 +62,15 @@ def _read(shown: Shown, hosts: Rates) -> None:
         elif found := _RATE.match(line):
             if device:
                 hosts[who][device] = float(found["rate"]), Evidence(f"{device}: {line.strip()}", shown.source, number)
-        elif ("Gb" in line and "NCCL" not in line) and (found := _LINE.search(line)):
+        elif found := _named_rate(line):
             hosts[who][found["name"]] = float(found["rate"]), Evidence(line.strip()[:160], shown.source, number)
+
+
+def _named_rate(line: str) -> re.Match[str] | None:
+    """A port with its rate in one line."""
+    if "mlx5_" in line and (found := _ROW.match(line)):
+        return found
+    return _LINE.search(line) if "Gb" in line and "NCCL" not in line else None
 
 
 def _beside_other_hosts(hosts: Rates) -> Iterator[Finding]:

@@ -10,6 +10,10 @@ SIGNATURE = Signature(
         r"\bERROR_DRIVER_NOT_LOADED|NVML_ERROR_DRIVER_NOT_LOADED",
         r"Failed to query NVIDIA devices",
         r"Could not resolve Linux kernel version",
+        # What package managers answer where the driver's container wants to build for a kernel.
+        r"Unable to find a match: .{0,80}kernel-(?:headers|devel)"
+        r"|No (?:package|match for argument):? kernel-(?:headers|devel)"
+        r"|Unable to locate package linux-headers-|Couldn't find any package by (?:glob|regex) 'linux-headers-",
         r"is not supported by the NVIDIA \S+ driver release",
         r"(?<!NVRM: the )(?<!before the )NVIDIA kernel module .{0,60}(?:missing|not loaded|unloaded)",
         r"\bNo devices (?:were )?found\b",

@@ -51,6 +51,7 @@ SIGNATURE = Signature(
     explains=(
         "ib-async",
         "ib-retry",
+        "ib-connect-timeout",
         "ib-flush",
         "ib-devices-missing",
         "network-not-found",

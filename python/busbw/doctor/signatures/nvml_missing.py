@@ -23,6 +23,7 @@ SIGNATURE = Signature(
         "setcpuaffinity",
         "p2pstatus",
     ),
+    explains=("gpu-not-visible",),
     confirm="nvidia-smi in the same container",
     cure=(
         "start the container with the utility capability "

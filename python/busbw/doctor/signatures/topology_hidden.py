@@ -25,6 +25,8 @@ SIGNATURE = Signature(
     ),
     patterns=(
         r"NCCL INFO Topology detection ?: could not read /sys/\S{0,300}(?P<hidden>max_link_(?:speed|width)|numa_node)",
+        # A processor without a number of its NUMA node, and so the one of all devices.
+        r"NCCL INFO CPU/(?:0-)?(?P<hidden>f{16})\b",
         r"NCCL INFO KV Convert to int ?: could not find value of (?P<hidden>'') in dictionary",
         r"GPU Direct RDMA Disabled for GPU \S{1,20} / HCA (?P<far>\S{1,40}) \(distance \d",
         r"GPU Direct RDMA (?P<near>Enabled) for GPU \S{1,20} / HCA",
