@@ -149,7 +149,8 @@ _ECHO = re.compile(
     r"[^|\n]{0,200}(?:\| ?(?:grep|head|tail|awk|sed|less"
     r"|sort|wc|jq)\b|<<)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S"
     # A prompt that names user and host, with a command and what it looks for; an answer behind it has a colon.
-    r"|(?:\([\w.-]{1,40}\) )?(?:\[[\w.-]{1,40}@[\w.-]{1,64}[ :][^\]\n]{1,80}\]|[\w.-]{1,40}@[\w.-]{1,64}:[^\s$#>]{1,120})"
+    r"|(?:\([\w.-]{1,40}\) )?(?:\[[\w.-]{1,40}@[\w.-]{1,64}[ :][^\]\n]{1,80}\]"
+    r"|[\w.-]{1,40}@[\w.-]{1,64}:[^\s$#>]{1,120})"
     r" ?[$#>%] (?:sudo )?(?:[A-Z][A-Z0-9_]{1,40}=\S{0,80} ){0,4}[a-z~./][\w./+-]{0,100}(?:[ ;|&]|$)"
 )
 """How a run was configured is no event: command lines, help, echoes of variables."""

@@ -20,16 +20,17 @@ from busbw.doctor.signature import Signature, Stage
 MOST, MAX_HEAD = 512, 120
 _DEALT = (
     r"(?:fall(?:s|ing)? ?back|ignor(?:ed?|es|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)|skipp(?:ed|ing)|skips"
-    r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected|decreas(?:es|ed|ing)"
-    r"|halv(?:es|ed|ing)|(?:retrying|trying|again|retry) (?:it )?with (?:an? )?(?:smaller|half|lower|fewer|reduced|less)"
+    r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected"
+    r"|decreas(?:es|ed|ing)|halv(?:es|ed|ing)"
+    r"|(?:retrying|trying|again|retry) with (?:an? )?(?:smaller|half|lower|fewer|reduced|less)"
     r"|(?:batch|chunk|micro\w*|sequence|size)\b.{0,40}\b(?:reduced|lowered|shrunk|cut)"
     r"|(?:reducing|lowering|shrinking|cutting) .{0,40}(?:batch|chunk|micro\w*|size)"
     r"|using \S{1,40} instead|disabl(?:es|ing)|without it|optional|best effort"
     r"|(?:recorded|counted|counts?|scored|marked|logged) as (?:a )?fail(?:ed|ure)?)"
 )
 _HANDLED = re.compile(
-    rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised|out of memory|oom"
-    rf"|RESOURCE_EXHAUSTED)\b.{{0,300}}"
+    rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised|oom"
+    rf"|out of memory|RESOURCE_EXHAUSTED)\b.{{0,300}}"
     rf"\b{_DEALT}\b|\b{_DEALT}\b.{{0,120}}(?:exception|errors?)\b)",
     re.IGNORECASE,
 )

@@ -165,12 +165,16 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         return True
     if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found):
         return True
-    if signature.name == "gpu-memory-full" and all(
-        hit.last < jobs[source].scan.course.succeeded and not _is_thrown(hit) for source, hit in found
-    ):
-        return True  # a program that tries sizes until one fits, and ends as it should
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
-    return fatal and all(jobs[source].ended_well(hit.last) for source, hit in found)
+    return fatal and all(
+        jobs[source].ended_well(hit.last) or _is_of_trial(signature, hit, jobs[source].scan.course.succeeded)
+        for source, hit in found
+    )
+
+
+def _is_of_trial(signature: Signature, hit: Hit, succeeded: int) -> bool:
+    """Whether a program found that a size has no room, and ended as it should: nothing was thrown by that."""
+    return signature.name == "gpu-memory-full" and hit.last < succeeded and not _is_thrown(hit)
 
 
 _OF_KERNEL = re.compile(r"NVRM|kernel|\bmce\b|pcieport|dmesg|\W{0,2}\[ {0,6}\d{1,8}\.\d{3,9}\]")
