@@ -16,6 +16,8 @@ _LINK = re.compile(r"\s*Link \d{1,3}: (?:(?P<rate>\d{1,3}(?:\.\d{1,6})?) GB/s|<i
 _THREE_BRIDGES = re.compile(r"\bH(?:100|200) NVL\b|\bH100 PCIe\b")
 _BRIDGED = 12
 """Links of a board that three bridges join, of the 18 of its chip. Source: NVIDIA's product briefs."""
+SAID = "ealth check failed"
+"""Stands in what a check says of links."""
 _CHECKED = re.compile(r"\bcheck_nvlink\w*:.{0,60}\binactive\b")
 _RATED = re.compile(r"\bP2P test\b.{0,80}\bBandwidth (?P<rate>\d{1,4}(?:\.\d{1,4})?) is (?:less|lower) than\b")
 _SHARE = 0.75
