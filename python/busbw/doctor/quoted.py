@@ -88,6 +88,8 @@ _LINES = (
     r"^\W{0,8}(?:If|When|Whenever|In case) .{3,240}[,:] ?(?:then |please )?(?:lower|raise|set|check|run|see|use|try"
     r"|reset|make sure|increase|decrease|reduce|restart|verify|look|add|drain|reboot|ask|pass|upgrade|install)\b",
     r"\b(?:increase|decrease|raise|lower|set|use|try) (?:it|this) (?:if|when|where)\b",
+    r"Warning: .{0,120}\b(?:may|might|could) (?:potentially )?(?:fail|crash|run out)\b"
+    r"|\b(?:attempts?|tries) to (?:catch|recover from|avoid|prevent|handle) .{0,60}\b(?:errors?|memory|exceptions?)\b",
     r"^\W{0,12}(?:(?:warning|note|hint|tip): )?(?:try|use|set|consider|pass|add|disable|enable|switch) .{1,160}"
     r" (?:if|when|in case of|in case) (?:you )?(?:get|getting|see|seeing|encounter\w*|experienc\w+|hit|hitting|fac\w+"
     r"|run into|running into|there (?:is|are)|an?y?) ",
