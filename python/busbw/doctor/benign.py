@@ -66,6 +66,11 @@ _WORDS = (
     r" NCCL TRACE ",
     r"\bUCX +(?:DEBUG|TRACE|DATA|REQ|FUNC) ",
     # What is not there, and not needed.
+    r"\bGDR_?Copy\b.{0,40}\bnot (?:found|available|installed)\b.{0,40}\b(?:disabling|skipping|without)",
+    # Open MPI in verbose mode asks each of its parts whether it wants to serve, and takes another one.
+    r"\] select: init (?:of component \S{1,40} )?returned failure",
+    # Triton measures configurations and leaves out those for which a GPU has no room.
+    r"^\W{0,3}Autotuning failed with out of resource",
     r"not found, (?:creating|using|skipping|continuing)\b|^\W{0,4}Skipping .{0,80}\(.{0,60}not found\)",
     r"pcilib: sysfs_read_vpd: read failed|component \w+:\w+ not available: disqualified itself",
     # Optional parts that frameworks look for.
@@ -143,6 +148,10 @@ _ECHO = re.compile(
     r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|# (?:sudo )?[a-z][a-z0-9_./-]{1,40} "
     r"[^|\n]{0,200}(?:\| ?(?:grep|head|tail|awk|sed|less"
     r"|sort|wc|jq)\b|<<)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S"
+    # A prompt that names user and host, with a command and what it looks for; an answer behind it has a colon.
+    r"|(?:\([\w.-]{1,40}\) )?(?:\[[\w.-]{1,40}@[\w.-]{1,64}[ :][^\]\n]{1,80}\]"
+    r"|[\w.-]{1,40}@[\w.-]{1,64}:[^\s$#>]{1,120})"
+    r" ?[$#>%] (?:sudo )?(?:[A-Z][A-Z0-9_]{1,40}=\S{0,80} ){0,4}[a-z~./][\w./+-]{0,100}(?:[ ;|&]|$)"
 )
 """How a run was configured is no event: command lines, help, echoes of variables."""
 PATTERNS = tuple(re.compile(each, re.IGNORECASE) for each in _WORDS)

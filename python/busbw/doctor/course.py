@@ -78,7 +78,7 @@ _UNCHECKED = re.compile(
 )
 _SUCCEEDED = re.compile(
     r"WorkerState\.SUCCEEDED|worker group successfully finished|\bJobState=COMPLETED\b"
-    r"|^\s{0,8}\d{1,12}(?:_\d{1,6})?\s.{0,160}\bCOMPLETED\s{1,8}0:0\b"
+    r"|^\s{0,8}\d{1,12}(?:_\d{1,6})?\s.{0,160}\bCOMPLETED\s(?:.{0,80}\s)?0:0\b"
     r"|\b[Jj]ob(?:\.batch)?[ /]\S{1,80}(?: (?:has|is|condition))?:? (?:succeeded|COMPLETED|completed|[Cc]omplete|met)\b"
     r"(?!.{0,40}(?:ExitCode|exit code|code|status)\W{0,3}[1-9])"
     r"|\b(?:job )?(?:status|state)(?: is)? ?[:=]? ?[\"']?(?-i:SUCCEEDED|Succeeded|FINISHED)\b"

@@ -20,17 +20,24 @@ from busbw.doctor.signature import Signature, Stage
 MOST, MAX_HEAD = 512, 120
 _DEALT = (
     r"(?:fall(?:s|ing)? ?back|ignor(?:ed?|es|ing)|suppress(?:ed|ing)|swallow(?:ed|ing)|skipp(?:ed|ing)|skips"
-    r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected|decreas(?:es|ing)"
+    r"|continu(?:es?|ing)|tolerat(?:ed|ing)|handled|harmless|non-?fatal|(?:as |was |is |\()expected"
+    r"|decreas(?:es|ed|ing)|halv(?:es|ed|ing)"
+    r"|(?:retrying|trying|again|retry) with (?:an? )?(?:smaller|half|lower|fewer|reduced|less)"
+    r"|(?:batch|chunk|micro\w*|sequence|size)\b.{0,40}\b(?:reduced|lowered|shrunk|cut)"
+    r"|(?:reducing|lowering|shrinking|cutting) .{0,40}(?:batch|chunk|micro\w*|size)"
     r"|using \S{1,40} instead|disabl(?:es|ing)|without it|optional|best effort"
     r"|(?:recorded|counted|counts?|scored|marked|logged) as (?:a )?fail(?:ed|ure)?)"
 )
 _HANDLED = re.compile(
-    rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised)\b.{{0,300}}"
+    rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised|oom"
+    rf"|out of memory|RESOURCE_EXHAUSTED)\b.{{0,300}}"
     rf"\b{_DEALT}\b|\b{_DEALT}\b.{{0,120}}(?:exception|errors?)\b)",
     re.IGNORECASE,
 )
 _NOT_HANDLED = re.compile(
-    r"\b(?:not|never|cannot|can't|un|without|unable to|instead of) (?:be )?" + _DEALT + r"|unhandled|NCCL WARN|\bXid\b"
+    r"\b(?:not|never|cannot|can't|un|without|unable to|instead of|try|consider|please) (?:be )?"
+    + _DEALT
+    + r"|unhandled|NCCL WARN|\bXid\b"
     r"|watchdog caught",
     re.IGNORECASE,
 )
@@ -125,7 +132,7 @@ class Excused:
                 return False
             kind = Kind.RECORDED
         known = {each.signature.name: each.signature for each in candidates}
-        if not found or not all(_may_be_dealt_with(known[name]) for name in found):
+        if not found or not all(_may_be_dealt_with(known[name], kind) for name in found):
             return False
         self.lines.append((kind, number, line, candidates, foreign))
         return True
@@ -150,6 +157,12 @@ class Excused:
                 look_for(line, number, candidates, hits, foreign=foreign)
 
 
-def _may_be_dealt_with(signature: Signature) -> bool:
+_TAKES_ANOTHER = frozenset({"gpu-not-visible"})
+"""What a program that says so does with another GPU."""
+
+
+def _may_be_dealt_with(signature: Signature, kind: Kind) -> bool:
     """Whether a program can do without: broken hardware stays broken, and what is only slow stays so."""
+    if kind is Kind.HANDLED and signature.name in _TAKES_ANOTHER:
+        return True
     return signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER

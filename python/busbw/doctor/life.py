@@ -10,7 +10,7 @@ ALIVE = re.compile(
     r"(?:(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b|\d(?:it/s|s/it)\b"
     r"|(?:\b|_)(?:val|train|acc|accuracy|ppl|reward|mfu)\W{1,3}\d"
     r"|\d[km]? ?(?:s/epoch|s/step|tok/s|tokens/s|img/s|images/s|examples/s|steps/s)\b)"
-    r"|^\s*\d{1,7}/\d{1,7} .{0,80}\bloss: \d"
+    r"|^\s*\d{1,7}/\d{1,7} .{0,80}\bloss: \d|%\|.{1,60}\| {0,3}\d{1,9}/\d{1,9} \[.{1,60}\d(?:it/s|s/it).{0,120}loss\b"
     r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
@@ -85,6 +85,7 @@ UNRESOLVED = re.compile(
 """What says that it was not."""
 DEALT_WORDS = (
     *("fall", "ignor", "suppress", "swallow", "skip", "continu", "tolerat", "handled", "harmless", "fatal", "expected"),
-    *("decreas", "instead", "disabl", "without it", "optional", "best effort", "as fail", "as a fail"),
+    *("decreas", "halv", "smaller", "with half", "lower", "fewer", "reduc", "with less", "shr", "cut"),
+    *("instead", "disabl", "without it", "optional", "best effort", "as fail", "as a fail"),
 )
 """Words by which a program says that it has dealt with an error."""

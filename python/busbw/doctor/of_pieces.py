@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.by_design import SAID, without_make
 from busbw.doctor.mixed import tells_fault, tells_job
 from busbw.doctor.pasted import unfolded
 from busbw.doctor.snapshot import HostState, Snapshot, TextFile
@@ -30,7 +31,8 @@ def may_show_machine(start: str) -> bool:
 
 def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     """The snapshot with all that the text shows; None where it shows no machine, or another than is known."""
-    pieces = _read(text, name)
+    # What a check says of links is left beside the list of them, which readers of machines take.
+    pieces = _read("\n".join(without_make(text.split("\n"))) if SAID in text else text, name)
     if pieces is None or snapshot.live:
         return None
     machine = pieces.machine if snapshot.machine is None else together(snapshot.machine, pieces.machine)

@@ -84,6 +84,17 @@ class _Job:
         told = 0 < course.noticed <= course.prepared and hit.lines and course.noticed <= hit.lines[0][0]
         return bool(told) and not any(_BY_LIMIT.search(text) for _, text in hit.lines)
 
+    def came_back(self, hit: Hit) -> bool:
+        """Whether the job began again after it was ended, and went on after a Ctrl-C, or to its good end.
+
+        A scheduler's list of the job's runs names the first end once more, behind all of them.
+        """
+        course = self.scan.course
+        again, last = course.again, max(self.scan.alive, course.done)
+        if not hit.lines or not hit.lines[0][0] < again < last:
+            return False
+        return (course.by_hand > 0 and hit.last < again) or hit.last < course.succeeded
+
     def has_it_back(self, line: int) -> bool:
         """Whether what was lost came back after that line, and the job went on."""
         return line <= self.scan.course.back and line < max(self.works_until, self.scan.course.done)
@@ -146,14 +157,24 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         if hit.lines
     ):
         return True
-    if signature.name in _ENDED_ON_PURPOSE and all(jobs[source].left(hit) for source, hit in found):
+    if signature.name in _ENDED_ON_PURPOSE and all(
+        jobs[source].left(hit) or jobs[source].came_back(hit) for source, hit in found
+    ):
         return True
     if signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found):
         return True
     if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found):
         return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
-    return fatal and all(jobs[source].ended_well(hit.last) for source, hit in found)
+    return fatal and all(
+        jobs[source].ended_well(hit.last) or _is_of_trial(signature, hit, jobs[source].scan.course.succeeded)
+        for source, hit in found
+    )
+
+
+def _is_of_trial(signature: Signature, hit: Hit, succeeded: int) -> bool:
+    """Whether a program found that a size has no room, and ended as it should: nothing was thrown by that."""
+    return signature.name == "gpu-memory-full" and hit.last < succeeded and not _is_thrown(hit)
 
 
 _OF_KERNEL = re.compile(r"NVRM|kernel|\bmce\b|pcieport|dmesg|\W{0,2}\[ {0,6}\d{1,8}\.\d{3,9}\]")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from busbw.doctor.answers import told
+from busbw.doctor.by_design import without_make
 from busbw.doctor.smi_rows import SPELLED, spelled
 from busbw.machine.topology.names import takes_bridges
 
@@ -39,7 +40,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    plain = _without_open_bridges(_with_low_clocks(_without_full_power(lines)))
+    plain = _without_open_bridges(without_make(_with_low_clocks(_without_full_power(lines))))
     shown = spelled(list(told(_with_units(plain))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
 
@@ -77,13 +78,27 @@ def _without_full_power(lines: list[str]) -> list[str]:
     for found in filter(None, map(_POWER.match, lines)):
         limits[found[1]].append(found[2])
     if limits["Default"] or limits["Current"]:
-        if limits["Current"] != limits["Default"]:
+        if limits["Current"] != limits["Default"] and not _is_full(limits["Current"], lines):
             return lines
     elif any(_POWER_WORD.search(line) for line in lines) or not all(
         any(reason in line and line.rstrip().endswith(": Not Active") for line in lines) for reason in _OTHER_REASONS
     ):
         return lines
     return ["" if _CAPPED.match(line) else line for line in lines]
+
+
+_HIGHEST = "700.00 W"
+"""What H100 and H200 of SXM boards draw at most, by their maker; only later GPUs have a higher limit."""
+_LATER = re.compile(r"\b(?:G?B[123]00|R[12]00)\b")
+
+
+def _is_full(current: list[str], lines: list[str]) -> bool:
+    """Whether a limit that is shown without its default is the highest that such GPUs have, and nothing else holds."""
+    return (
+        set(current) == {_HIGHEST}
+        and not any("Default Power Limit" in line or _LATER.search(line) for line in lines)
+        and all(any(reason in line and ": Not Active" in line for line in lines) for reason in _OTHER_REASONS)
+    )
 
 
 _CLOCKS = re.compile(r"\s{4,8}((?:Max )?Clocks)\s*$")

@@ -88,6 +88,11 @@ _LINES = (
     r"^\W{0,8}(?:If|When|Whenever|In case) .{3,240}[,:] ?(?:then |please )?(?:lower|raise|set|check|run|see|use|try"
     r"|reset|make sure|increase|decrease|reduce|restart|verify|look|add|drain|reboot|ask|pass|upgrade|install)\b",
     r"\b(?:increase|decrease|raise|lower|set|use|try) (?:it|this) (?:if|when|where)\b",
+    r"Warning: .{0,120}\b(?:may|might|could) (?:potentially )?(?:fail|crash|run out)\b"
+    r"|\b(?:attempts?|tries) to (?:catch|recover from|avoid|prevent|handle) .{0,60}\b(?:errors?|memory|exceptions?)\b",
+    r"^\W{0,12}(?:(?:warning|note|hint|tip): )?(?:try|use|set|consider|pass|add|disable|enable|switch) .{1,160}"
+    r" (?:if|when|in case of|in case) (?:you )?(?:get|getting|see|seeing|encounter\w*|experienc\w+|hit|hitting|fac\w+"
+    r"|run into|running into|there (?:is|are)|an?y?) ",
     r"\b(?:may|can|could|might|would|will) (?:also )?return `?(?-i:cuda|nccl|CUDA|EAGAIN)",
     r"\b(?:is|are) not an? (?:error|failure)\b",
     # Names of tasks, and events of a machine's log that ended.
@@ -117,6 +122,8 @@ _ZERO = re.compile(
     rf"|^.{{0,200}}\b(?:{_BAD}|oom-kill|machine check)[\w -]{{0,24}}\b(?:counts?|events?|logged|total): ?0\s*$",
     re.IGNORECASE,
 )
+_EXIT = re.compile(r"\W{0,3}(?:exit\w*|return\w*|rc|status)\b", re.IGNORECASE)
+"""How a program ended is no counter."""
 _MAX_LINE = 600
 
 
@@ -128,21 +135,27 @@ def is_quoted(line: str) -> bool:
 _NONE_COUNTED = re.compile(
     rf"(?<![\w.])[\w./-]{{0,60}}{_BAD}[\w./-]{{0,60}}\"? ?[=:] ?\"?0(?:\.0+)?(?![\w.%-]*\d)\"?"
     rf"|(?<=[,;(|] )0 (?:[a-z]{{1,20}} ){{0,2}}{_BAD}\b"
+    # What a state's file says of faults that it has a field for.
+    rf"|\"\w{{0,40}}{_BAD}\w{{0,40}}\": ?(?:false|null|\[\]|\{{\}}|\"\")(?=\s*(?:[,}}\]]|$))"
     # Names and numbers in turn.
     r"|(?:\b[a-z]\w{2,40} 0(?=[\s,;]|$)[ ,;]{0,3}){3,40}",
     re.IGNORECASE,
 )
 
 
+_NOUGHTS = ("=0", ": 0", ":0", "= 0", " 0 ", ": false", ":false", ": null", ":null", ": []", ":[]", ": {}", ': ""')
+"""One of these stands in each line from which `without_zeros` may take anything."""
+
+
 def without_zeros(line: str) -> str:
     """The line without the counters in it that counted none: what they count did not happen."""
-    counts = any(each in line for each in ("=0", ": 0", ":0", "= 0", " 0 "))
+    counts = any(each in line for each in _NOUGHTS)
     return _NONE_COUNTED.sub("", line) if counts and len(line) <= _MAX_LINE else line
 
 
 def is_zero(line: str) -> bool:
     """Whether the line is a counter of errors that counted none."""
-    return "0" in line and len(line) <= _MAX_LINE and _ZERO.match(line) is not None
+    return "0" in line and len(line) <= _MAX_LINE and _ZERO.match(line) is not None and not _EXIT.match(line)
 
 
 _HELP = re.compile(

@@ -34,6 +34,9 @@ _NO_ERROR = re.compile(
     r"|\b(?:failed|failures?|errors?|exception|unreachable)[\"']? ?[:=] ?"
     r"(?:false|null|none|no\b(?!\s+\w)|\[\]|[\"']{2})"
     r"|^\W{0,12}0 [a-z]|\balgbw +busbw\b|^(?:[\w.-]{1,81}: )?nvidia-smi says |"
+    # A difference in numbers that rounding explains.
+    r"\b(?:abs(?:olute)?|rel(?:ative)?|max(?:imum)?|mean|rms|avg)\.? (?:\w{1,12} ){0,2}err(?:or)?\W{1,3}"
+    r"(?:0\.0\d{1,20}|\d(?:\.\d{1,20})?e-\d{1,3})\b(?!.{0,80}(?:fail|exceed|>))|"
     + _CODE
     + r"|could not collect|: Module Not Found"
     r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])[IW]\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}"
@@ -125,7 +128,9 @@ _REFUSES = re.compile(
 )
 """How a program that checks machines refuses what it is asked for, or ends."""
 _AT_EASE = re.compile(
-    r"^\W{0,8}(?:warning|note|changing|setting \w+ size|conflicting CPU)|falling back|won't be", re.IGNORECASE
+    r"^\W{0,8}(?:warning|note|changing|setting \w+ size|conflicting CPU)|falling back|won't be"
+    r"|: \w{1,20} (?:size )?(?:is |was )?set to \d{1,6}\s*$",
+    re.IGNORECASE,
 )
 """What such a program does another way, and goes on."""
 _MAY_FAIL = re.compile(

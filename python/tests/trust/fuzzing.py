@@ -335,7 +335,7 @@ ENTRIES = {
     "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(
-        ("doctor.answers", "doctor.inputs", "doctor.mixed", "doctor.of_pieces", "doctor.packed", "doctor.pasted",
+        ("doctor.answers", "doctor.by_design", "doctor.inputs", "doctor.mixed", "doctor.of_pieces", "doctor.packed", "doctor.pasted",
          "doctor.read_logs", "doctor.sieve", "doctor.smi_rows"), _file(_read_doctor), _logs),
     "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
     "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),

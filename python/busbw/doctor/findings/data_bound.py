@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.shown import Shown
@@ -101,7 +102,7 @@ def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
                 said,
                 "give each task processors (srun --cpus-per-task=12, and SRUN_CPUS_PER_TASK for srun inside sbatch; "
                 "mpirun --bind-to none; a pod's limit), and as many loader workers as it has",
-                (Evidence(line.strip()[:200], shown.source, number),),
+                (Evidence(shortened(line.strip(), 200), shown.source, number),),
             )
     return (
         "",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.analysis.units import format_bytes
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
@@ -63,7 +64,7 @@ def _pings(facts: Facts) -> Iterator[_Ping]:
             elif "ping" in line and _ASKED.search(line):
                 size = _PLAIN
             elif size and LOST in line and (found := _END.search(line)):
-                seen = Evidence(f"{size} bytes: {line.strip()[:160]}", shown.source, number)
+                seen = Evidence(f"{size} bytes: {shortened(line.strip(), 160)}", shown.source, number)
                 yield _Ping(size, int(found["back"]) > 0, seen)
                 size = 0
 
@@ -76,7 +77,7 @@ def _told_by_path(facts: Facts) -> Iterator[Finding]:
             if " mtu " in line and (found := _OWN.search(line)):
                 own = max(own, int(found["own"]))
             elif "pmtu " in line and (found := _PATH.search(line)) and (path is None or int(found["path"]) < path[0]):
-                path = int(found["path"]), Evidence(line.strip()[:160], shown.source, number)
+                path = int(found["path"]), Evidence(shortened(line.strip(), 160), shown.source, number)
     if path is not None and own >= JUMBO and path[0] <= USUAL:
         yield _finding(f"the path carries packets of {path[0]} bytes, and interfaces send {own}", (path[1],))
 

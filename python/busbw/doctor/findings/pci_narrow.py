@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
@@ -26,7 +27,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for shown in facts.shown:
         for number, line in enumerate(shown.lines, 1):
             if " PCI[" in line and (found := _BRANCH.search(line)):
-                seen = Evidence(line.strip()[:200], shown.source, number)
+                seen = Evidence(shortened(line.strip(), 200), shown.source, number)
                 who = found["rank"] or found["bus"]
                 hosts[found["host"] or "", found["kind"]][found["bus"]] = float(found["rate"]), who, seen
     for (_, kind), devices in hosts.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.shown import Shown
@@ -48,7 +49,7 @@ def _averages(shown: Shown) -> Iterator[tuple[float, Evidence]]:
             head = _HEAD.search(line)
             unit = head["unit"] if head else ""
         elif unit and (row := _ROW.match(line)) and int(row["bytes"]) >= LEAST_BYTES:
-            yield float(row["average"]) * _TO_GBPS[unit], Evidence(line.strip()[:120], shown.source, number)
+            yield float(row["average"]) * _TO_GBPS[unit], Evidence(shortened(line.strip(), 120), shown.source, number)
 
 
 def _finding(best: float, rate: float, seen: Evidence) -> Finding:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.findings import below_expected, one_rail, slow_host, steps_slower
@@ -63,7 +64,10 @@ def _read(shown: Shown, hosts: Rates) -> None:
             if device:
                 hosts[who][device] = float(found["rate"]), Evidence(f"{device}: {line.strip()}", shown.source, number)
         elif found := _named_rate(line):
-            hosts[who][found["name"]] = float(found["rate"]), Evidence(line.strip()[:160], shown.source, number)
+            hosts[who][found["name"]] = (
+                float(found["rate"]),
+                Evidence(shortened(line.strip(), 160), shown.source, number),
+            )
 
 
 def _named_rate(line: str) -> re.Match[str] | None:

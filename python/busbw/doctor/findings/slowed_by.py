@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.findings import below_expected, one_rail, steps_slower
@@ -64,7 +65,7 @@ def _reasons(facts: Facts) -> Iterator[Finding]:
                     told.add(what)
                     yield Finding(
                         NAME, Severity.WARNING, f"the run is slow, and the log shows a reason: {what}",
-                        (Evidence(line.strip()[:200], shown.source, number),),
+                        (Evidence(shortened(line.strip(), 200), shown.source, number),),
                         Cost("it slows every kernel"), fix,
                         Proof(instruction="run again without it, and compare"), stage=Stage.SETTING,
                     )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What boards are by their make, and no fault: no P2P of GeForce cards, links that no bridge uses, a maker's limit."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from busbw.machine.topology.names import takes_bridges
+
+_GEFORCE = re.compile(r"\bGeForce (?:RTX|GTX) ?\d{4}\b")
+_OTHER = re.compile(r"\b(?:Tesla|Quadro|TITAN|RTX A\d|RTX PRO|NVIDIA (?:[A-Z]{1,2}\d{1,3}\b|RTX \d))")
+_NO_P2P = re.compile(r"\W{0,4}GPU\d{1,3}\s+(?:(?:X|OK|U|CNS|NS)\s+){0,32}CNS(?:\s|$)")
+
+_BOARD = re.compile(r"\s*GPU (?P<gpu>\d{1,3}): (?P<name>.{3,60}) \(UUID")
+_LINK = re.compile(r"\s*Link \d{1,3}: (?:(?P<rate>\d{1,3}(?:\.\d{1,6})?) GB/s|<inactive>)\s*$")
+_THREE_BRIDGES = re.compile(r"\bH(?:100|200) NVL\b|\bH100 PCIe\b")
+_BRIDGED = 12
+"""Links of a board that three bridges join, of the 18 of its chip. Source: NVIDIA's product briefs."""
+SAID = "ealth check failed"
+"""Stands in what a check says of links."""
+_CHECKED = re.compile(r"\bcheck_nvlink\w*:.{0,60}\binactive\b")
+_RATED = re.compile(r"\bP2P test\b.{0,80}\bBandwidth (?P<rate>\d{1,4}(?:\.\d{1,4})?) is (?:less|lower) than\b")
+_SHARE = 0.75
+"""Of what all links carry: a test that measures more than that uses all of them."""
+
+
+def without_make(lines: list[str]) -> list[str]:
+    """The lines without those that only tell how boards are made; each keeps its number."""
+    return _without_checks_of_bridges(_without_p2p_of_geforce(lines))
+
+
+def _without_p2p_of_geforce(lines: list[str]) -> list[str]:
+    """Without rows of `nvidia-smi topo -p2p r` where all GPUs are GeForce cards: the driver gives these no P2P."""
+    if not any(map(_NO_P2P.match, lines)):
+        return lines
+    if not any(map(_GEFORCE.search, lines)) or any(map(_OTHER.search, lines)):
+        return lines
+    return ["" if _NO_P2P.match(line) else line for line in lines]
+
+
+def _without_checks_of_bridges(lines: list[str]) -> list[str]:
+    """Without a check's word for links that are open by design, where each GPU has all links that bridges join."""
+    if not any(_CHECKED.search(line) or _RATED.search(line) for line in lines):
+        return lines
+    rates, gpu = defaultdict[str, list[float]](list), ""
+    for line in lines:
+        if board := _BOARD.match(line):
+            gpu = board["gpu"] if _THREE_BRIDGES.search(board["name"]) and takes_bridges(board["name"]) else ""
+            if not gpu:
+                return lines
+        elif gpu and (link := _LINK.match(line)) and link["rate"]:
+            rates[gpu].append(float(link["rate"]))
+    if len(rates) < 2 or any(len(each) != _BRIDGED for each in rates.values()):
+        return lines
+    most = min(sum(each) for each in rates.values())
+
+    def by_design(line: str) -> bool:
+        rated = _RATED.search(line)
+        return _CHECKED.search(line) is not None or (rated is not None and float(rated["rate"]) > _SHARE * most)
+
+    return ["" if by_design(line) else line for line in lines]
