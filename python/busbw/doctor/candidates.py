@@ -54,7 +54,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         ),
         *("samples/s", "img/s", "_ms", "fwd", "step_time", "compute_", "data:", "data_time", "data time", "data_load"),
         *("dataload", "data load", "\tdata", "| data", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
-        *("clocks set to", "gpu0"),
+        *("clocks set to", "gpu0", "osu_", "osu mpi"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

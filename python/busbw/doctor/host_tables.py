@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from busbw.base.secrets import shortened
+
 _UNITS = (
     r"[GM]i?B/s(?:ec)?|G(?:bps|Bps|bit/s|b/s(?:ec)?)|TFLOPS?(?:/s)?|tok(?:ens)?/s(?:ec)?|samples/s(?:ec)?"
     r"|im(?:a?g|age)s?/s(?:ec)?"
@@ -122,7 +124,7 @@ def _rows(lines: Sequence[str]) -> Iterator[tuple[tuple[object, ...], Row]]:
             continue
         is_rate, name, value = figure
         words = tuple(each for each in cells if _is_kind(each) and each.rstrip(":") not in who)
-        yield (is_rate, name, len(who), size, words), Row(number, who, value, line.strip()[:200])
+        yield (is_rate, name, len(who), size, words), Row(number, who, value, shortened(line.strip(), 200))
 
 
 def _is_kind(cell: str) -> bool:

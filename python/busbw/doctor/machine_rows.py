@@ -308,8 +308,8 @@ local ?G[Ii][Ds]?\W{0,3}fe80::(?:[\da-f]{1,4}:){0,2}[\da-f]{0,2}ff:fe[\da-f]{2}:
 lGid ::ffff:(?P<mine>[\d.]{5,11})\.\d{1,3} remoteGids:{2,3} ?ffff:(?!(?P=mine)\.\d{1,3}\b)(?P<peer>[\d.]{5,11})\.\d
  ; a NIC of subnet {mine} sends to one of subnet {peer}, and gets no answer: their rails may have no way to each other ;
  give the NICs of all hosts the same order and cabling, so that each name is on the same rail everywhere (ibdev2netdev,
- ip addr, and swap cables or rename), and set NCCL_CROSS_NIC=0; or route between the subnets. Where they are routed,
- try the path itself: ping -I, ib_write_bw -R
+ ip addr). Set NCCL_CROSS_NIC=0, or route between the subnets. Where they are routed, try the path itself: ping -I,
+ ib_write_bw -R
 """,
     "gpu-memory-full": r"""
 transport/nvls\w*\.cc.{0,60}out of memory ; GPU memory is full where NCCL makes the NVLS buffers of one more

@@ -97,6 +97,8 @@ CAME_THROUGH = {
         accelerate-skip kubectl-events-normal go-test unittest mpi-hello-ompi5 libfabric-info tensorflow
         node-replaced
     """,
+    "h110": "bridged-pair ctrl-c-and-anew smaller-batch perftest-inline geforce-p2p power-at-makers-limit",
+    "h112": "old-id-removed",
 }
 """Logs of a file in which something failed: only the end, or the lines around it, say that it came to nothing."""
 _WHOLE = {*BY_THE_WHOLE, *(f"{file}-{name}" for file, names in CAME_THROUGH.items() for name in names.split())}

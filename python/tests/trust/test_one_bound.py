@@ -212,14 +212,14 @@ def test_who_loads_a_log_is_told_that_it_is_a_part(tmp_path: Path, capsys: pytes
     assert "no further, as reading costs too much" in capsys.readouterr().err
 
 
-def test_an_archive_of_logs_is_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_of_empty_files_holds_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "logs.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         for at in range(200):
             member = tarfile.TarInfo(f"logs/{at}")
             archive.addfile(member)
     assert main(["doctor", str(path)]) == 2
-    assert "no snapshot.json" in capsys.readouterr().err
+    assert "is an archive without a log in it" in capsys.readouterr().err
 
 
 def test_a_line_without_an_end_is_not_read_to_the_end(tmp_path: Path) -> None:

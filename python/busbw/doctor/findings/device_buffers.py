@@ -12,7 +12,7 @@ from busbw.doctor.shown import Shown
 from busbw.doctor.signature import Stage
 
 NAME = "device-buffers"
-_COMMAND = re.compile(r"\bosu_m?bi?bw\w{0,6}\b(?:.{0,120}?\s(?P<from>[HDM]) (?P<to>[HDM])(?:\s|$))?")
+_COMMAND = re.compile(r"\bosu_m?(?:bi)?bw\w{0,6}\b(?:.{0,120}?\s(?P<from>[HDM]) (?P<to>[HDM])(?:\s|$))?")
 _HEAD = re.compile(r"#\s?OSU MPI(?:-\w{2,8})? (?P<test>(?:Bi-Directional )?Bandwidth) Test")
 _BUFFERS = re.compile(r"#\s?Send Buffer on (?P<from>HOST|DEVICE)\b.{0,40}Receive Buffer on (?P<to>HOST|DEVICE)\b")
 _ROW = re.compile(r"(?P<bytes>\d{5,10})\s{1,40}(?P<rate>\d{1,7}\.\d{1,4})\s*$")

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
     confirm="mpirun --report-bindings; taskset -cp PID of a rank; nproc within the job",
     cure=(
         "mpirun --bind-to none, or --map-by ppr:8:node:PE=12 --bind-to core for several cores of each rank; srun "
-        "--cpu-bind=none or --cpus-per-task: a rank needs the cores of its GPU's NUMA node, not one of them"
+        "--cpu-bind=none or --cpus-per-task. A rank needs the cores of its GPU's NUMA node, not one of them"
     ),
     cost="GPUs wait for data and NCCL's proxy for the processor: often a third of the speed",
     source="Open MPI: --bind-to core is its default for two ranks; PyTorch: DataLoader's warning",

@@ -15,7 +15,7 @@ SIGNATURE = Signature(
     explains=("connection-refused", "connection-timeout", "loopback-interface", "remote-error"),
     confirm="ls -l --time-style=full-iso on the file of the id, beside the start of the job",
     cure=(
-        "remove the file before each start, or give it a name by the job's number; let rank 0 write it under another "
+        "remove the file before each start, or give it a name by the job's number. Let rank 0 write it under another "
         "name and rename it, and let the others take none that is older than the job"
     ),
     soft=True,
