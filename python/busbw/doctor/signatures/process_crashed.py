@@ -53,6 +53,8 @@ SIGNATURE = Signature(
         r"(?:actor|worker(?: process)?|engine core(?: process)?) (?:has )?died unexpectedly",
         r"Engine core (?:proc\w* )?(?:initialization )?failed",
         r"(?P<how>Segmentation fault)",
+        r"\b(?:srun|slurmstepd): error: .{1,160}?: tasks? [\d,\[\]-]{1,80}: "
+        r"(?P<how>Aborted|Illegal instruction|Floating point exception)\b",
         r"(?P<how>SIG(?:SEGV|ABRT|BUS|ILL|FPE)) received\b",
         r"(?P<how>Signal 11 \(SIGSEGV\))",
         r"exitcode *: *(?P<how>-(?:11|6|7|4|8))\b",

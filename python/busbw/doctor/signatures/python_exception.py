@@ -48,8 +48,8 @@ SIGNATURE = Signature(
         r"(?P<error>RuntimeError: DataLoader timed out)",
         r"(?P<error>RuntimeError): (?P<said>Version mismatch: The cluster was started with.{0,60})",
         r"(?P<error>No module named '?[\w.]{1,60})",
-        rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda|\bhip\b|gloo|timed? ?out|socket|pipe"
-        r"|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device|address|init"
+        rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda(?!:\d)|\bhip\b|gloo|timed? ?out|socket"
+        r"|pipe|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device(?!=)|address|init"
         r"|barrier|collective|default group|closed|reset|refused|\bibv_|mlx5|verbs))(?P<said>.{3,})",
     ),
     unless=(
