@@ -36,6 +36,19 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     }.items()
 }
 
+IN_DOCTOR: Mapping[str, frozenset[str]] = {
+    folder: frozenset(below.split())
+    for folder, below in {
+        "lines": "",
+        "signatures": "",
+        "meanings": "lines signatures",
+        "reading": "lines signatures",
+        "host": "reading",
+        "findings": "lines meanings reading signatures",
+    }.items()
+}
+"""The same within the largest room, whose files beside these folders join what they tell."""
+
 Imports = Mapping[str, frozenset[str]]
 """The modules of busbw that each module of busbw imports, in functions too."""
 
@@ -99,6 +112,20 @@ def on_a_way_round(graph: Mapping[str, frozenset[str]]) -> set[str]:
 
 def test_every_import_goes_in_an_allowed_direction() -> None:
     assert wrong_directions(all_imports()) == []
+
+
+def test_the_folders_of_the_doctor_import_downwards_too() -> None:
+    def folder(module: str) -> str:
+        return module.split(".")[2] if module.startswith("busbw.doctor.") and module.count(".") > 1 else ""
+
+    pairs = {
+        (folder(module), folder(other))
+        for module, others in all_imports().items()
+        for other in others
+        if folder(module) in IN_DOCTOR and folder(other) in IN_DOCTOR and folder(module) != folder(other)
+    }
+    allowed = {(above, below) for above, belows in IN_DOCTOR.items() for below in belows}
+    assert (sorted(pairs - allowed), sorted(allowed - pairs)) == ([], [])
 
 
 def test_every_room_has_its_line_and_every_allowance_is_used() -> None:

@@ -39,7 +39,7 @@ examples:
 
 def run(args: Args) -> int:
     """Examine and print; see the epilog for exit codes."""
-    from busbw.doctor.archives import forgotten, shown
+    from busbw.doctor.reading.archives import forgotten, shown
 
     # 1 is the word of a doctor that found something.
     with exiting_with(2), forgotten():
@@ -50,12 +50,12 @@ def run(args: Args) -> int:
 
 
 def _run(args: Args) -> int:
-    from busbw.doctor.archives import shown, unpacked
-    from busbw.doctor.collect import collect
     from busbw.doctor.examine import examine
     from busbw.doctor.facts import gather
-    from busbw.doctor.inputs import Inputs, bundles_of, listed, read_inputs
-    from busbw.doctor.pipes import kept
+    from busbw.doctor.host.collect import collect
+    from busbw.doctor.reading.archives import shown, unpacked
+    from busbw.doctor.reading.inputs import Inputs, bundles_of, listed, read_inputs
+    from busbw.doctor.reading.pipes import kept
     from busbw.doctor.verdict import verdict
 
     files = kept(args.file)
@@ -69,7 +69,7 @@ def _run(args: Args) -> int:
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
     if args.collect:
-        from busbw.doctor.bundle import write_bundle
+        from busbw.doctor.reading.bundle import write_bundle
 
         write_bundle(snapshot, args.collect)
         print(f"{args.collect} is written; examine it anywhere with `busbw doctor {args.collect}`")
@@ -99,9 +99,9 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
     from pathlib import Path
 
     from busbw.base.secrets import hidden
-    from busbw.doctor.archives import shown
-    from busbw.doctor.bundle import read_bundle
     from busbw.doctor.facts import gather
+    from busbw.doctor.reading.archives import shown
+    from busbw.doctor.reading.bundle import read_bundle
     from busbw.doctor.side_by_side import as_json, compare, lines
 
     if (
@@ -126,8 +126,8 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
 
 def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everything: bool) -> None:
     from busbw.base.text import sentences, wants_colour
-    from busbw.doctor.archives import shown
     from busbw.doctor.finding import Severity
+    from busbw.doctor.reading.archives import shown
     from busbw.doctor.text import describe, summary, verdict_lines
 
     colour = wants_colour(sys.stdout)
@@ -179,7 +179,7 @@ def _prove(args: Args, facts: Facts, findings: tuple[Finding, ...]) -> list[Prov
 
 
 def _as_json(facts: Facts, findings: tuple[Finding, ...], proofs: list[Proven], verdict: Verdict) -> dict[str, object]:
-    from busbw.doctor.codec import encode
+    from busbw.doctor.reading.codec import encode
     from busbw.doctor.text import summary
 
     said: dict[str, object] = {

@@ -106,7 +106,7 @@ def _audit(args: Args, shown: str | None) -> int:
 
 def _of_bundle(name: str) -> Machine | None:
     """The machine of a bundle; None where the file is none."""
-    from busbw.doctor.bundle import is_bundle, read_bundle
+    from busbw.doctor.reading.bundle import is_bundle, read_bundle
 
     if not is_bundle(name):
         return None
@@ -145,7 +145,7 @@ def _show(
 ) -> None:
     """As text or JSON, and into the files that are asked for."""
     if args.json:
-        from busbw.doctor.codec import encode
+        from busbw.doctor.reading.codec import encode
 
         print(json.dumps(encode(shown), indent=1))
     else:
@@ -161,7 +161,7 @@ def _weakness(graph: GraphFile, machine: Machine) -> list[str]:
     from busbw.doctor.facts import GIVEN, Facts
     from busbw.doctor.finding import Severity
     from busbw.doctor.findings.graph_file import examine
-    from busbw.doctor.snapshot import Snapshot
+    from busbw.doctor.reading.snapshot import Snapshot
     from busbw.machine.nccl.conf import Origin, Setting
 
     given = {"NCCL_GRAPH_FILE": Setting("NCCL_GRAPH_FILE", graph.source, Origin(GIVEN))}

@@ -24,7 +24,7 @@ class Found:
 
 def look(environ: Mapping[str, str] = os.environ) -> Found:
     """Ask NVML, the loader's folders and PATH: tenths of a second."""
-    from busbw.doctor.libraries import find_libraries
+    from busbw.doctor.host.libraries import find_libraries
     from busbw.launch.launchers import PROGRAMS
     from busbw.machine.topology.nvml import read_nvml
 

@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from busbw.base.secrets import hidden
-from busbw.doctor.acts import with_act
-from busbw.doctor.advice import with_advice
 from busbw.doctor.alike import told_once
-from busbw.doctor.codes import with_code
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import (
@@ -31,14 +28,17 @@ from busbw.doctor.findings import (
     steps_slower,
     suspect_setting,
 )
-from busbw.doctor.particulars import with_particular
-from busbw.doctor.places import with_place
+from busbw.doctor.meanings.acts import with_act
+from busbw.doctor.meanings.advice import with_advice
+from busbw.doctor.meanings.codes import with_code
+from busbw.doctor.meanings.particulars import with_particular
+from busbw.doctor.meanings.places import with_place
+from busbw.doctor.meanings.topics import guessed
+from busbw.doctor.meanings.writers import with_writer
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.together import with_others
-from busbw.doctor.topics import guessed
 from busbw.doctor.waited_for import with_work
-from busbw.doctor.writers import with_writer
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:

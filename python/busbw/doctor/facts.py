@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from busbw.base.errors import UserError
-from busbw.doctor.flight import Flight, looks_like, read_flights
 from busbw.doctor.guess import machine_of_logs, machine_of_records
-from busbw.doctor.read_logs import read_logs
-from busbw.doctor.scanned import Scan
-from busbw.doctor.shown import Shown, read_shown
-from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.reading.flight import Flight, looks_like, read_flights
+from busbw.doctor.reading.read_logs import read_logs
+from busbw.doctor.reading.shown import Shown, read_shown
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
 from busbw.machine.nccl.log_model import NcclLog

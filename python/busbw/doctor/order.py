@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw.doctor.finding import Severity
-from busbw.doctor.hit import Hit
-from busbw.doctor.moments import came_first
-from busbw.doctor.scanned import Scan
+from busbw.doctor.lines.hit import Hit
+from busbw.doctor.lines.moments import came_first
+from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
 
 Found = Sequence[tuple[str, Hit]]

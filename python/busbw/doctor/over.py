@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.doctor.finding import Severity
-from busbw.doctor.hit import Hit
-from busbw.doctor.life import THROWN
-from busbw.doctor.scanned import Scan
+from busbw.doctor.lines.hit import Hit
+from busbw.doctor.lines.life import THROWN
+from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.hit import MAX_WHO, Hit
+from busbw.doctor.lines.hit import MAX_WHO, Hit
+from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, placed, speakers
 from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
-from busbw.doctor.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 
 from busbw.doctor.finding import Severity
-from busbw.doctor.triggers import Needs, needs_of, triggers_of
+from busbw.doctor.lines.triggers import Needs, needs_of, triggers_of
 
 _DIGITS_IN = re.compile(r"(?:\\d|\d+)(?:\{[\d,]*\}|[+*?])?\??|\\u\w{4}|\\.|\{[\d,]+\}|\[\^?(?:\\.|[^\]])*\]")
 """Pieces of a pattern that hold digits, or might seem to."""
@@ -37,7 +37,7 @@ class Signature:
     """One fault by the words that programs write of it.
 
     `patterns` are regular expressions, looked for in each line without regard to case. Each needs plain pieces of text
-    (`busbw.doctor.triggers`), by which most lines are passed over. `title` is one sentence with the cause;
+    (`busbw.doctor.lines.triggers`), by which most lines are passed over. `title` is one sentence with the cause;
     {names} in it stand for groups of the pattern. `unless` are words that take a line out. From CRASH on a
     signature is only a sequel where a cause was found as well, and so is one that a found signature `explains`.
     """

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from busbw.doctor.facts import Facts
-from busbw.doctor.host_facts import OF_DEVICES, weight_of
+from busbw.doctor.host.host_facts import OF_DEVICES, weight_of
 from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.model import Machine, PcieLink
 

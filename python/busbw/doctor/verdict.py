@@ -12,8 +12,8 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.nccl_warnings import cut_warning
-from busbw.doctor.scanned import Scan
-from busbw.doctor.topics import is_dull
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.meanings.topics import is_dull
 from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
-from busbw.doctor.busy import KINDS, Work, counts, rank_of
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.scanned import Scan
+from busbw.doctor.lines.busy import KINDS, Work, counts
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.lines.speakers import rank_of
 
 _NEAR, _FAR = 60, 400
 """Lines before the timeout in which a work stands that was open then; farther where it counts how far it is."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.base.acting import acts, belongs_in_record, listed, set_by_others, settings_of
-from busbw.doctor.acting_files import acting_files
+from busbw.doctor.host.acting_files import acting_files
 from busbw.torch_bench.output import environment
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor import collect as collecting
-from busbw.doctor.bundle import write_bundle
-from busbw.doctor.snapshot import Snapshot
+from busbw.doctor.host import collect as collecting
+from busbw.doctor.reading.bundle import write_bundle
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.machine.topology.model import Machine
 
 from ..doctor.cases import environment, graph_case, healthy, log

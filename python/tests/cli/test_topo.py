@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor.bundle import write_bundle
+from busbw.doctor.reading.bundle import write_bundle
 from busbw.machine.topology import live
 from busbw.machine.topology.gpu_state import Driver
 from busbw.machine.topology.live import Reading

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from busbw.doctor.snapshot import HostState, LibraryFile, ProcessState, Snapshot, TextFile
+from busbw.doctor.reading.snapshot import HostState, LibraryFile, ProcessState, Snapshot, TextFile
 from busbw.machine.topology.gpu_state import GpuProcess, GpuState
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, Nic, NumaNode, NvLinks, PcieLink, with_generation
 from busbw.machine.topology.paths import connections

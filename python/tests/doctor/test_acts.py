@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor import act_rows
-from busbw.doctor.acts import act_in, sentence
-from busbw.doctor.families import read
+from busbw.doctor.meanings import act_rows
+from busbw.doctor.meanings.acts import act_in, sentence
+from busbw.doctor.meanings.families import read
 
 from .test_corpus import COMPLETE, loud
 

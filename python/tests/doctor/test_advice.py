@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor.advice import own_advice
-from busbw.doctor.beside import Following
-from busbw.doctor.candidates import of_all
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.machine_errors import MACHINE, OF_MACHINES
-from busbw.doctor.program_errors import FAMILIES
+from busbw.doctor.lines.beside import Following
+from busbw.doctor.lines.candidates import of_all
+from busbw.doctor.meanings.advice import own_advice
+from busbw.doctor.meanings.machine_errors import MACHINE, OF_MACHINES
+from busbw.doctor.meanings.program_errors import FAMILIES
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.snapshot import Snapshot, TextFile
 
 from .corpus.load import FOLDER, cases
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.answers import told
+from busbw.doctor.reading.answers import told
 
 from .test_corpus import loud
 

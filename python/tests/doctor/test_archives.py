@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor import archives
+from busbw.doctor.reading import archives
 
 FAULT = "NVRM: Xid (PCI:0000:03:00): 79, GPU has fallen off the bus.\n"
 MEMBERS = {"run/none_x/attempt_0/1/stderr.log": FAULT, "run/train.py": "raise RuntimeError('Xid 48, DBE')\n"}

@@ -12,7 +12,7 @@ from busbw.base.effort import EFFORT
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 
 from .corpus.load import Case, cases
 

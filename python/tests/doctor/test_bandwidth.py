@@ -11,7 +11,7 @@ from busbw.cli.main import main
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
-from busbw.doctor.snapshot import Snapshot
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.doctor.verdict import Outcome, verdict
 from busbw.machine.topology.model import PcieLink
 from busbw.records import Device, Rank, Record

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw.base.errors import UserError
-from busbw.doctor.bundle import MEMBER, read_bundle, write_bundle
-from busbw.doctor.codec import decode, encode
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.reading.bundle import MEMBER, read_bundle, write_bundle
+from busbw.doctor.reading.codec import decode, encode
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.text import describe, summary
 
 from .cases import CASES, conf, healthy, log

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.busy import KINDS, Busy, kind_of, rank_of
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.lines.busy import KINDS, Busy, kind_of
+from busbw.doctor.lines.speakers import rank_of
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 
 from .test_corpus import loud
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import commands
-from busbw.doctor.calls import MAX_CALLS
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.lines import commands
+from busbw.doctor.lines.calls import MAX_CALLS
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 
 
 def begun(rank: int, comm: str = "0xc0") -> str:

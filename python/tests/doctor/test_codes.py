@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import codes
+from busbw.doctor.meanings import codes
 
 from .test_corpus import loud
 

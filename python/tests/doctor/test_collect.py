@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import collect as collecting
-from busbw.doctor.collect import collect, conf_files, host_state, processes
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
-from busbw.doctor.libraries import find_libraries
+from busbw.doctor.host import collect as collecting
+from busbw.doctor.host.collect import collect, conf_files, host_state, processes
+from busbw.doctor.host.libraries import find_libraries
 from busbw.machine.nccl import conf
 from busbw.machine.topology.gpu_state import Driver, GpuProcess, GpuState
 from busbw.machine.topology.live import Reading

@@ -9,16 +9,16 @@ import pytest
 
 from busbw.base.effort import EFFORT
 from busbw.cli.main import main
-from busbw.doctor import benign
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.lines import benign
+from busbw.doctor.lines.triggers import TriggerIndex, triggers_of
+from busbw.doctor.meanings.topics import STUCK
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.doctor.signature import Signature
 from busbw.doctor.signature_page import page
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.topics import STUCK
-from busbw.doctor.triggers import TriggerIndex, triggers_of
 
 from .corpus import healthy
 from .corpus.load import SHAPES, Case, cases, shaped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.course import Course
+from busbw.doctor.lines.course import Course
 
 from .test_corpus import loud
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.advice import own_advice
 from busbw.doctor.finding import Severity
-from busbw.doctor.job_rows import JOB_ROWS
-from busbw.doctor.launch_rows import LAUNCH_ROWS
-from busbw.doctor.machine_errors import MACHINE
-from busbw.doctor.machine_rows import MACHINE_ROWS
-from busbw.doctor.particular_rows import ROWS
-from busbw.doctor.particulars import PARTICULARS
-from busbw.doctor.program_errors import FAMILIES
+from busbw.doctor.meanings.advice import own_advice
+from busbw.doctor.meanings.job_rows import JOB_ROWS
+from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
+from busbw.doctor.meanings.machine_errors import MACHINE
+from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
+from busbw.doctor.meanings.particular_rows import ROWS
+from busbw.doctor.meanings.particulars import PARTICULARS
+from busbw.doctor.meanings.program_errors import FAMILIES
+from busbw.doctor.meanings.topics import is_dull
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.topics import is_dull
 
 from .test_corpus import loud
 

@@ -7,7 +7,7 @@ import pytest
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.verdict import Outcome, verdict
 
 from .cases import said

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor import mpich
-from busbw.doctor.advice import _place
-from busbw.doctor.beside import Frame
-from busbw.doctor.codes import code_in
-from busbw.doctor.kernel_lines import is_of_driver
-from busbw.doctor.pasted import restored
-from busbw.doctor.trouble import Trouble
+from busbw.doctor.lines.beside import Frame
+from busbw.doctor.lines.kernel_lines import is_of_driver
+from busbw.doctor.lines.trouble import Trouble
+from busbw.doctor.meanings import mpich
+from busbw.doctor.meanings.advice import _place
+from busbw.doctor.meanings.codes import code_in
+from busbw.doctor.reading.pasted import restored
 from busbw.doctor.xids import XIDS
 
 from .test_advice import loud

@@ -13,8 +13,8 @@ from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS
 from busbw.doctor.findings.network_interface import matches
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.remedy import without
-from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.doctor.text import describe
 from busbw.machine.nccl.conf import Origin, Setting
 from busbw.records import Library, Record

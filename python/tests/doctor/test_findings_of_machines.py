@@ -9,7 +9,7 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.doctor.finding import Severity
-from busbw.doctor.snapshot import HostState, ProcessState
+from busbw.doctor.reading.snapshot import HostState, ProcessState
 from busbw.machine.topology.gpu_state import GpuProcess
 from busbw.machine.topology.model import PcieLink
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor.flight import looks_like, read_flights, standstills
-from busbw.doctor.snapshot import TextFile
+from busbw.doctor.reading.flight import looks_like, read_flights, standstills
+from busbw.doctor.reading.snapshot import TextFile
 
 from .cases import flight
 

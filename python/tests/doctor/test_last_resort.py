@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor.topics import STUCK, UNKNOWN
+from busbw.doctor.meanings.topics import STUCK, UNKNOWN
 
 from .test_corpus import loud
 

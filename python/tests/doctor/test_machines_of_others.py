@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.snapshot import Snapshot
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.machine.topology.smi_matrix import read_matrix
 
 from .cases import with_rates

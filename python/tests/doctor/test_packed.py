@@ -18,9 +18,9 @@ import pytest
 
 from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.doctor.inputs import bundles_of
-from busbw.doctor.packed import opened, read_start
-from busbw.doctor.pipes import kept
+from busbw.doctor.reading.inputs import bundles_of
+from busbw.doctor.reading.packed import opened, read_start
+from busbw.doctor.reading.pipes import kept
 
 FAULT = "n0:1:2 [0] misc/socket.cc:4 NCCL WARN socketStartConnect: Connect to 10.0.0.5<4> failed : Connection refused\n"
 LONG = "".join(f"step {each} loss 2.1 of {each * 7919 % 10007}\n" for each in range(9000)) + FAULT
@@ -124,7 +124,7 @@ def test_a_pipe_with_a_name_and_one_of_a_descriptor_are_kept(tmp_path: Path) -> 
 
 
 def test_a_pipe_that_gives_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("busbw.doctor.pipes.MAX_BYTES", 3)
+    monkeypatch.setattr("busbw.doctor.reading.pipes.MAX_BYTES", 3)
     read, write = os.pipe()
     os.write(write, b"flux")
     os.close(write)

@@ -10,10 +10,10 @@ import pytest
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.particulars import PARTICULARS
+from busbw.doctor.meanings.particulars import PARTICULARS
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.snapshot import Snapshot
 
 from .cases import slow_record
 from .corpus.load import cases

@@ -12,8 +12,8 @@ import pytest
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.pasted import restored
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.pasted import restored
 
 from .corpus import healthy
 from .corpus.load import cases, number_of

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import quoted
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.lines import quoted
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 
 from .corpus import healthy
 from .corpus.load import Case, cases

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from busbw.base.effort import ALLOWED, EFFORT
-from busbw.doctor import inputs, work_limit
 from busbw.doctor.facts import gather
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.lines import work_limit
+from busbw.doctor.reading import inputs
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.doctor.verdict import Outcome, verdict
 
 from .corpus import healthy

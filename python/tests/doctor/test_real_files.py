@@ -10,7 +10,7 @@ import pytest
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.machine.nccl.log import read_log
 
 SHARED = Path(os.environ.get("BUSBW_SHARED", Path(__file__).parents[4] / "shared"))

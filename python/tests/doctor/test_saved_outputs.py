@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor import inputs as reading
-from busbw.doctor.bundle import write_bundle
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.reading import inputs as reading
+from busbw.doctor.reading.bundle import write_bundle
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.machine.topology.model import Machine
 
 from .cases import healthy

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.doctor.areas import thrown_in
-from busbw.doctor.beside import Following, Frame, closed_by
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.sentences import FORMS, meant
-from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.lines.beside import Following, Frame, closed_by
+from busbw.doctor.meanings.areas import thrown_in
+from busbw.doctor.meanings.sentences import FORMS, meant
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 
 
 def loud(text: str) -> list[Finding]:

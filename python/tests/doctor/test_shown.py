@@ -10,8 +10,8 @@ from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.host_tables import apart
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.smi_rows import spelled
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.smi_rows import spelled
 
 from .corpus.load import cases
 

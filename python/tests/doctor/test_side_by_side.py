@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from busbw.cli.main import main
-from busbw.doctor.bundle import write_bundle
 from busbw.doctor.facts import gather
+from busbw.doctor.reading.bundle import write_bundle
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.side_by_side import compare
-from busbw.doctor.snapshot import Snapshot, TextFile
 from busbw.machine.topology.gpu_state import Driver
 from busbw.machine.topology.model import PcieLink
 

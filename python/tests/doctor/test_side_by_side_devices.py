@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.collect import host_state
 from busbw.doctor.facts import gather
-from busbw.doctor.host_attributes import host_attributes
-from busbw.doctor.host_devices import host_devices
+from busbw.doctor.host.collect import host_state
+from busbw.doctor.host.host_attributes import host_attributes
+from busbw.doctor.host.host_devices import host_devices
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.doctor.side_by_side import compare
-from busbw.doctor.snapshot import Snapshot
 
 from .test_collect import put
 
@@ -135,7 +135,7 @@ PLANTED: list[tuple[str, str | None, str]] = [
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("busbw.doctor.collect.LOOK_S", 0.0)
+    monkeypatch.setattr("busbw.doctor.host.collect.LOOK_S", 0.0)
 
 
 def host(root: Path, planted: tuple[str, str | None, str] | None = None) -> Snapshot:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from busbw.doctor.collect import host_state
 from busbw.doctor.facts import gather
+from busbw.doctor.host.collect import host_state
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.doctor.side_by_side import compare
-from busbw.doctor.snapshot import Snapshot
 from busbw.machine.topology.gpu_state import Driver
 from busbw.machine.topology.model import PcieLink
 
@@ -139,7 +139,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("busbw.doctor.collect.LOOK_S", 0.0)
+    monkeypatch.setattr("busbw.doctor.host.collect.LOOK_S", 0.0)
 
 
 def snapshot(root: Path, number: int, planted: tuple[str, str, str] | None = None) -> Snapshot:

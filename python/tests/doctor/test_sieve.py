@@ -13,12 +13,12 @@ from busbw.cli.main import main
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.inputs import BLOCK_BYTES, Inputs, holding_tables, read_inputs
-from busbw.doctor.read_logs import read_logs
-from busbw.doctor.scan import Scanning, scan
-from busbw.doctor.sieve import MAX_LINE, Sieve, is_json_log, lines_in, numbered
+from busbw.doctor.lines.scan import Scanning, scan
+from busbw.doctor.lines.sieve import MAX_LINE, Sieve, is_json_log, lines_in, numbered
+from busbw.doctor.reading.inputs import BLOCK_BYTES, Inputs, holding_tables, read_inputs
+from busbw.doctor.reading.read_logs import read_logs
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.snapshot import TextFile
 from busbw.machine.nccl.log import read_log, read_numbered
 
 from .corpus import healthy

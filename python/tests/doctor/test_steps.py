@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from busbw.doctor.finding import Finding
-from busbw.doctor.snapshot import Snapshot, TextFile
-from busbw.doctor.steps import slower, steps_of
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
+from busbw.doctor.reading.steps import slower, steps_of
 
 from .test_findings import found
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.doctor.finding import Severity
-from busbw.doctor.snapshot import Snapshot
+from busbw.doctor.reading.snapshot import Snapshot
 from busbw.records import Record
 
 from .cases import rail_record

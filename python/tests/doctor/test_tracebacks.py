@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.moments import came_first, moment_of
+from busbw.doctor.lines.moments import came_first, moment_of
 
 from .test_corpus import loud
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.doctor.trouble import MAX_STRANGE, RULE, Trouble
+from busbw.doctor.lines.trouble import MAX_STRANGE, RULE, Trouble
 
 BOX = "mpirun was unable to launch the specified application on 3 nodes"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.candidates import of_all
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
+from busbw.doctor.lines.candidates import of_all
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.snapshot import Snapshot, TextFile
 
 from .corpus.load import cases
 

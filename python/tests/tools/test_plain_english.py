@@ -17,12 +17,12 @@ import pytest
 
 from busbw.base.options import actions_of, options_of, words_of
 from busbw.cli.verbs import VERBS
-from busbw.doctor import advice, codes
-from busbw.doctor.busy import KINDS
-from busbw.doctor.machine_errors import MACHINE
-from busbw.doctor.nccl_parts import PARTS
-from busbw.doctor.particulars import PARTICULARS
-from busbw.doctor.program_errors import FAMILIES
+from busbw.doctor.lines.busy import KINDS
+from busbw.doctor.meanings import advice, codes
+from busbw.doctor.meanings.machine_errors import MACHINE
+from busbw.doctor.meanings.nccl_parts import PARTS
+from busbw.doctor.meanings.particulars import PARTICULARS
+from busbw.doctor.meanings.program_errors import FAMILIES
 from busbw.doctor.signatures import SIGNATURES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -158,7 +158,7 @@ def test_no_meaning_or_cure_of_a_code_is_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [*sorted((DOCTOR / "findings").glob("*.py")), DOCTOR / "topics.py"], ids=lambda path: path.name
+    "path", [*sorted((DOCTOR / "findings").glob("*.py")), DOCTOR / "meanings" / "topics.py"], ids=lambda path: path.name
 )
 def test_no_text_of_a_finding_is_too_long(path: Path) -> None:
     found = [each for text in texts_of(path) for each in too_long(text)]

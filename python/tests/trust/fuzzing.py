@@ -51,11 +51,11 @@ from world_wraps import wrapped_by_services, wrapped_by_shells
 from busbw.base.errors import UserError
 from busbw.base.secrets import hidden, hide
 from busbw.base.toml import parse_toml
-from busbw.doctor.bundle import read_bundle
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
-from busbw.doctor.flight import read_flights
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.reading.bundle import read_bundle
+from busbw.doctor.reading.flight import read_flights
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.expect.published import read as read_published
 from busbw.expect.step_file import read_step
 from busbw.experiment.file import read_plan
@@ -161,8 +161,8 @@ def _packed(folder: Path) -> list[bytes]:
 
 
 def _bundles(folder: Path) -> list[bytes]:
-    from busbw.doctor.bundle import write_bundle
-    from busbw.doctor.snapshot import Snapshot, TextFile
+    from busbw.doctor.reading.bundle import write_bundle
+    from busbw.doctor.reading.snapshot import Snapshot, TextFile
 
     path = folder / "seed.tar.gz"
     write_bundle(Snapshot("seed", logs=(TextFile("a.log", LOG),), confs=(TextFile("nccl.conf", CONF),)), path)
@@ -223,7 +223,7 @@ def _archives(folder: Path) -> list[bytes]:
 
 
 def _read_archive(data: bytes, folder: Path) -> object:
-    from busbw.doctor.archives import forgotten, unpacked
+    from busbw.doctor.reading.archives import forgotten, unpacked
 
     path = folder / "logs.tar"
     path.write_bytes(data)
@@ -335,11 +335,11 @@ ENTRIES = {
     "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(
-        ("doctor.answers", "doctor.by_design", "doctor.inputs", "doctor.mixed", "doctor.of_pieces", "doctor.packed", "doctor.pasted",
-         "doctor.read_logs", "doctor.sieve", "doctor.smi_rows"), _file(_read_doctor), _logs),
-    "flights": Entry(("doctor.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
-    "bundles": Entry(("doctor.bundle",), _read_bundle, _bundles),
-    "archives": Entry(("doctor.archives",), _read_archive, _archives),
+        ("doctor.reading.answers", "doctor.lines.by_design", "doctor.reading.inputs", "doctor.reading.mixed", "doctor.reading.of_pieces", "doctor.reading.packed", "doctor.reading.pasted",
+         "doctor.reading.read_logs", "doctor.lines.sieve", "doctor.reading.smi_rows"), _file(_read_doctor), _logs),
+    "flights": Entry(("doctor.reading.flight",), _text(read_flights), _these(FLIGHT, f"[{FLIGHT},{FLIGHT}]")),
+    "bundles": Entry(("doctor.reading.bundle",), _read_bundle, _bundles),
+    "archives": Entry(("doctor.reading.archives",), _read_archive, _archives),
     "nccl.conf": Entry(("machine.nccl.conf",), _text(read_conf), _these(CONF)),
     "graphs": Entry(("machine.nccl.safe_xml",), lambda data, _: read_graph(data, "input"), _these(GRAPH)),
     "topology files": Entry(("machine.nccl.safe_xml",), lambda data, _: read_topology(data, "input"), _these(TOPOLOGY)),

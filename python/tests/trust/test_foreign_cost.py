@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from busbw.base.effort import ALLOWED, EFFORT
-from busbw.doctor import sieve
-from busbw.doctor import work_limit as log_work
 from busbw.doctor.facts import gather
 from busbw.doctor.findings import init_incomplete
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.read_logs import read_logs
-from busbw.doctor.scan import Scanning
-from busbw.doctor.snapshot import TextFile
+from busbw.doctor.lines import sieve
+from busbw.doctor.lines import work_limit as log_work
+from busbw.doctor.lines.scan import Scanning
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.read_logs import read_logs
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.doctor.verdict import Outcome, verdict
 from busbw.expect import reasons
 from busbw.importers import import_path

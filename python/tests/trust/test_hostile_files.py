@@ -16,8 +16,8 @@ from hostile import HOSTILE, MEASURING
 from busbw.base import bounds, files
 from busbw.base.errors import UserError
 from busbw.cli.main import main
-from busbw.doctor.bundle import write_bundle
-from busbw.doctor.snapshot import Snapshot, TextFile
+from busbw.doctor.reading.bundle import write_bundle
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.runs import store
 from busbw.runs.index import INDEX_NAME, Index
 

@@ -12,7 +12,7 @@ import pytest
 from busbw.base.effort import ALLOWED, EFFORT, PER_EXAMINED
 from busbw.cli.main import main
 from busbw.doctor.facts import gather
-from busbw.doctor.inputs import Inputs, read_inputs
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.doctor.verdict import Outcome, verdict
 from busbw.gate import judge
 from busbw.importers import import_path, load

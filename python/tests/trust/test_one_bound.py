@@ -15,10 +15,10 @@ from busbw.base.effort import ALLOWED, EFFORT, Effort
 from busbw.base.errors import UserError
 from busbw.cli.main import main
 from busbw.doctor.facts import gather
-from busbw.doctor.inputs import Inputs, read_inputs
-from busbw.doctor.read_logs import read_logs
-from busbw.doctor.scan import Scanning
-from busbw.doctor.snapshot import TextFile
+from busbw.doctor.lines.scan import Scanning
+from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.reading.read_logs import read_logs
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.doctor.verdict import Outcome, verdict
 from busbw.importers import PER_LOADED_SWEEP, flat_json, import_folder, import_path, load
 from busbw.importers.draft import ImportedSweep

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from busbw.doctor.calls import parted
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.lines.calls import parted
 from busbw.doctor.signature import Stage
 
 NAME = "calls-differ"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.reading.snapshot import HostState, ProcessState
 from busbw.doctor.signature import Stage
-from busbw.doctor.snapshot import HostState, ProcessState
 from busbw.machine.topology.cpulist import read_list, read_mask, write_list
 
 NAME = "cpu-binding"

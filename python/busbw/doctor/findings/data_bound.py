@@ -10,7 +10,7 @@ from statistics import median
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.shown import Shown
+from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
 NAME = "data-bound"

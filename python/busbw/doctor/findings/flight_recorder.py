@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.flight import standstills
+from busbw.doctor.reading.flight import standstills
 from busbw.doctor.signature import Stage
 
 NAME = "flight-recorder"

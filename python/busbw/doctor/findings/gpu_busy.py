@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.snapshot import SAVED
+from busbw.doctor.reading.snapshot import SAVED
 from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-busy"

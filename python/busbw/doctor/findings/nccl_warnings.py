@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from busbw.base.secrets import shortened
-from busbw.doctor import benign
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.nccl_parts import part_of
-from busbw.doctor.scan import knowing
-from busbw.doctor.scanned import Scan
+from busbw.doctor.lines import benign
+from busbw.doctor.lines.scan import knowing
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.lines.trouble import is_cut_warning
+from busbw.doctor.meanings.nccl_parts import part_of
+from busbw.doctor.meanings.topics import topic
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
-from busbw.doctor.topics import topic
-from busbw.doctor.trouble import is_cut_warning
 from busbw.machine.nccl.log_model import Message, NcclLog
 
 NAME = "nccl-warnings"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.reading.p2p_rows import HEAD, ROW
 from busbw.doctor.signature import Stage
 from busbw.machine.topology.audit import NEAR
 from busbw.machine.topology.model import Machine
@@ -23,11 +23,6 @@ _FEWEST = 4
 _SHARE, _ALIKE = 0.4, 0.8
 _OVER_NVLINK_GBps = 100.0
 _SWITCHED_GBps = 8.0
-_HEAD = re.compile(
-    r"(?:P2P=Enabled .{0,60}|memcpy .{0,60}GPU\(row\).{0,60})(?P<what>Bandwidth|Latency|bandwidth|latency)"
-    r".{0,60}\((?P<unit>GB/s|us)\)"
-)
-_ROW = re.compile(r"\s*(?P<row>\d{1,2})(?P<cells>(?:\s+(?:N/A|\d{1,9}\.\d{1,3}))+)\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ class _Cell:
 
 def examine(facts: Facts) -> Iterator[Finding]:
     for log in facts.snapshot.logs:
-        if log.text is None or not _HEAD.search(log.text):
+        if log.text is None or not HEAD.search(log.text):
             continue
         cells = list(_cells(log.text))
         ill = [each for each in cells if each.ill]
@@ -121,20 +116,15 @@ def _is_near(machine: Machine, cell: _Cell) -> bool:
     return pair is not None and pair.path in NEAR
 
 
-def is_part(line: str) -> bool:
-    """Whether the line is a heading or a row of such a matrix."""
-    return _HEAD.search(line) is not None or _ROW.match(line) is not None
-
-
 def _cells(text: str) -> Iterator[_Cell]:
     """The cells off the diagonal of matrices with P2P on."""
     unit, left = "", 0
     for number, line in enumerate(text.split("\n"), 1):
-        if found := _HEAD.search(line):
+        if found := HEAD.search(line):
             unit, left = found["unit"], MAX_ROWS
         elif "Matrix" in line or not left:
             left = 0
-        elif row := _ROW.match(line):
+        elif row := ROW.match(line):
             left -= 1
             here = int(row["row"])
             for column, cell in enumerate(row["cells"].split()):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.shown import Shown
+from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
 NAME = "perftest-slow"

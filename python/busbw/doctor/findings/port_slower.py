@@ -11,7 +11,7 @@ from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.findings import below_expected, one_rail, slow_host, steps_slower
-from busbw.doctor.shown import Shown
+from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
 NAME = "port-slower"
@@ -32,6 +32,9 @@ _PREFIX = re.compile(
     r"(?!hca_id|[Rr]ate|[Ss]tate)(?P<host>[A-Za-z][\w.-]{1,80}):\s{1,24}(?=CA '|hca_id|Infiniband|[Rr]ate:|mlx5)"
 )
 _FEWEST = 4
+_DOWN = re.compile(r"^(?:[\w.-]{1,80}: )?\s{0,24}[Ss]tate:\s{1,12}(?:Down|PORT_DOWN)\b")
+_OF_BOARDS = frozenset({4, 8, 16})
+"""Ports of hosts in which each GPU has its own, and none is for storage."""
 
 Rates = dict[str, dict[str, tuple[float, Evidence]]]
 """By host and device, its rate in Gb/s."""
@@ -42,9 +45,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for shown in facts.shown:
         _read(shown, hosts)
     told = list(_beside_other_hosts(hosts))
-    if not told and (told := list(_beside_own(hosts))) and not _is_slow(facts):
-        return
-    yield from told
+    yield from told or _beside_own(hosts, facts)
 
 
 def _read(shown: Shown, hosts: Rates) -> None:
@@ -60,6 +61,8 @@ def _read(shown: Shown, hosts: Rates) -> None:
         who = prefix["host"] if prefix else host
         if found := _DEVICE.search(line):
             device = found["name"]
+        elif _DOWN.search(line):
+            device = ""  # its rate is one that nobody uses
         elif found := _RATE.match(line):
             if device:
                 hosts[who][device] = float(found["rate"]), Evidence(f"{device}: {line.strip()}", shown.source, number)
@@ -92,15 +95,18 @@ def _beside_other_hosts(hosts: Rates) -> Iterator[Finding]:
                 yield _finding(f"{device} of {host or 'this host'}", rate, usual, "on other hosts", (seen,))
 
 
-def _beside_own(hosts: Rates) -> Iterator[Finding]:
-    """One port below all others of its host, in the log of something slow."""
+def _beside_own(hosts: Rates, facts: Facts) -> Iterator[Finding]:
+    """One port below all others of its host: in the log of something slow, or amid ports of which each GPU has one."""
     for host, devices in hosts.items():
         rates = sorted(rate for rate, _ in devices.values())
         if len(rates) < _FEWEST or not rates[0] < rates[1] == rates[-1]:
             continue
         device, seen = next((name, seen) for name, (rate, seen) in devices.items() if rate == rates[0])
-        where = f" of {host}" if host else ""
-        yield _finding(f"{device}{where}", rates[0], rates[1], "beside it", (seen,))
+        # At an end of the list it may be for storage, and the list a part of one.
+        amid = len(rates) in _OF_BOARDS and device not in (next(iter(devices)), next(reversed(devices)))
+        if (amid and facts.snapshot.machine is None) or _is_slow(facts):
+            where = f" of {host}" if host else ""
+            yield _finding(f"{device}{where}", rates[0], rates[1], "beside it", (seen,))
 
 
 def _finding(which: str, rate: float, usual: float, where: str, seen: Sequence[Evidence]) -> Finding:

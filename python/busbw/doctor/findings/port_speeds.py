@@ -9,21 +9,16 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
 from busbw.machine.topology.audit import NEAR
 from busbw.machine.topology.model import Gpu, Machine, Nic
-from busbw.machine.topology.port_rows import read_ports
 
 NAME = "port-speeds"
 _CURE = (
     "look at cable, transceiver and switch port of the slow one (mlxlink -d DEVICE, ibstat). A link may have "
     "trained at a lower rate or with fewer lanes. Until it is mended leave it out by NCCL_IB_HCA=^NAME"
 )
-_OF_BOARDS = frozenset({4, 8, 16})
-"""Ports of hosts in which each GPU has its own, and none is for storage."""
-_LOOK = 1 << 16
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
-    yield from _in_listings(facts)
     if machine is None:
         return
     own = {gpu.key: port for gpu in machine.gpus if (port := _port(machine, gpu)) is not None}
@@ -55,29 +50,6 @@ def examine(facts: Facts) -> Iterator[Finding]:
         Proof(instruction="ib_write_bw over that port and over another one, then a run with NCCL_IB_HCA=^NAME"),
         stage=Stage.NETWORK,
     )
-
-
-def _in_listings(facts: Facts) -> Iterator[Finding]:
-    """One port that is slower than its neighbours, in a listing without a matrix; storage makes another number."""
-    if facts.snapshot.machine is not None:
-        return
-    for log in facts.snapshot.logs:
-        if log.text is None or "CA '" not in log.text[:_LOOK]:
-            continue
-        ports = [each for each in read_ports(log.text.split("\n")).values() if each.up and each.rate_Gbps]
-        rates = sorted(each.rate_Gbps or 0.0 for each in ports)
-        if len(ports) not in _OF_BOARDS or rates[0] == rates[1] or rates[1] != rates[-1]:
-            continue
-        slow = min(ports, key=lambda each: each.rate_Gbps or 0.0)
-        if slow in (ports[0], ports[-1]):
-            continue  # at an end of the list it may be for storage, and the list a part of one
-        yield Finding(
-            NAME, Severity.WARNING,
-            f"{slow.name} runs at {rates[0]:g} Gb/s, the {len(ports) - 1} other RDMA ports at {rates[-1]:g} Gb/s",
-            (Evidence(f"{slow.name}: {rates[0]:g} Gb/s", log.path, slow.line),),
-            Cost("NCCL gives each port its channel, and all go at the rate of the slowest", rates[-1] / rates[0]),
-            _CURE, Proof(instruction="ib_write_bw over that port and over another one"), stage=Stage.NETWORK,
-        )  # fmt: skip
 
 
 def _port(machine: Machine, gpu: Gpu) -> Nic | None:

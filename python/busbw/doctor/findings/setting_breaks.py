@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from busbw.base.secrets import shortened
-from busbw.doctor.breaking_rows import ROWS
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.meanings.breaking_rows import ROWS
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.doctor.signature import Stage
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.read_logs import lines_of
+from busbw.doctor.reading.read_logs import lines_of
+from busbw.doctor.reading.snapshot import TextFile
+from busbw.doctor.reading.steps import Slower, slower, steps_of
 from busbw.doctor.signature import Stage
-from busbw.doctor.snapshot import TextFile
-from busbw.doctor.steps import Slower, slower, steps_of
 
 NAME = "steps-slower"
 MOST_LOGS = 8

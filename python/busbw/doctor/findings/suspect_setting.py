@@ -9,9 +9,9 @@ from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
 from busbw.doctor.findings import below_expected, one_rail
+from busbw.doctor.meanings.suspect_rows import ROWS
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.doctor.signature import Stage
-from busbw.doctor.suspect_rows import ROWS
 
 NAME = "suspect-setting"
 _SUSPECTS = tuple(

@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         r"Cuda failure (?:214|'uncorrectable)",
         r"CUDA_ERROR_ECC_UNCORRECTABLE",
         r"Row Remapper.{0,60}(?:fail|pending)",
-        # A row of `nvidia-smi --query-... --format=csv`, spelled out (busbw.doctor.pasted).
+        # A row of `nvidia-smi --query-... --format=csv`, spelled out (busbw.doctor.reading.pasted).
         r"\b(?:remapped_rows|retired_pages)\.(?:pending|failure)\w*: (?:Yes|[1-9])",
         r"\becc\.errors\.uncorrected\.volatile\.\w+: [1-9]",
         r"(?:double|multi)[- ]bit ECC error",

@@ -1,0 +1,1 @@
+"""What this host is asked for: files of /proc and /sys, limits, devices, libraries."""

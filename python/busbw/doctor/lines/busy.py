@@ -1,0 +1,201 @@
+"""What a rank does for itself while others wait for it: prepares data, loads, saves, evaluates, compiles, downloads.
+
+A collective whose time is over tells who waited. Why the missing rank did not come stands elsewhere in the log: in the
+progress bar of a tokenizer, in "Validation: 21%", or in the log of another node that still loads its weights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from busbw.doctor.lines.speakers import rank_of
+
+WORDS = (
+    *("tokeniz", "preprocess", "pre-process", "map", "filter", "packing", "split", "dropping long", "index", "dataset"),
+    *("download", "fetching", "retry", "back-off", "backoff", "checkpoint", "weight", "loading", "saving", "writing"),
+    *(
+        "consolidat",
+        "upload",
+        "eval",
+        "validat",
+        "predict",
+        "_object",
+        "unpickl",
+        "val ",
+        "val_",
+        "compil",
+        "autotun",
+        "captur",
+    ),
+    *("warm", "data ", "data_", "files", "examples", "samples", "shards"),
+)
+"""One of these is in each line that tells of such work."""
+_MOST, _MAX_LOOK = 256, 400
+
+
+class Work(NamedTuple):
+    """The last line of a work that has not ended: its kind, the line, its text."""
+
+    kind: str
+    line: int
+    text: str
+
+
+class _Kind(NamedTuple):
+    words: re.Pattern[str]
+    does: str
+    cure: str
+
+
+_RAISE = (
+    "Where the work has to take so long, raise the time above it: init_process_group(timeout=), ddp_timeout, "
+    "--distributed-timeout-minutes, --dist-timeout"
+)
+KINDS: Mapping[str, _Kind] = {
+    name: _Kind(re.compile(words, re.IGNORECASE), does, f"{cure}. {_RAISE}")
+    for name, words, does, cure in (
+        (
+            "objects",
+            r"\b(?:all_)?gather_object\b(?! \()|broadcast_object\w*(?! \()|_tensor_to_object"
+            r"|\bunpickl|collect\w* (?:all )?predictions",
+            "gathers Python objects and unpickles them",
+            "write each rank's predictions to a file of its own, or gather tensors and reduced metrics; pickled "
+            "objects of all ranks are unpacked by one process",
+        ),
+        (
+            "download",
+            r"\bdownload(?:ing)?\b(?!ed)|\bfetching \d|\bretry\w* (?:in|after) \d|\bback-?off\b|resolving data files",
+            "downloads, or waits for a server that puts it off",
+            "download model and data once before the job to a disk that all ranks see (then HF_HUB_OFFLINE=1), or "
+            "stream from a copy of your own. A server limits how often it answers (429)",
+        ),
+        (
+            "data",
+            r"\btokeniz(?:ing|e|ation)\b|\bpre-?process(?:ing)?\b|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
+            r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
+            r"|\b(?:building|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:dataset|index|indices|samples|data)\b",
+            "prepares the data",
+            "prepare the data once before the job (axolotl preprocess, a cache of datasets on a disk that all nodes "
+            "see) and start from the result. Give each rank as much of it as the others",
+        ),
+        (
+            "load",
+            r"\bload(?:ing)?\b.{0,40}\b(?:checkpoint|weights?|model|shards|state)\b"
+            r"|\brestor(?:ing|e)\b.{0,30}\bcheckpoint",
+            "loads weights or a checkpoint",
+            "copy the model to a local disk of every node, or mend the file system that is slow there (compare how "
+            "fast the nodes read one file). Start the nodes at the same time",
+        ),
+        (
+            "save",
+            r"\b(?:saving|writing|dumping|consolidating|uploading|pushing|merging)\b.{0,40}"
+            r"\b(?:checkpoint|model|state|weights|optimizer|shards|hub|s3|gcs|ckpt)",
+            "saves a checkpoint",
+            "save in shards from all ranks and in the background (torch.distributed.checkpoint async_save, "
+            "--async-save), to storage that takes it faster; no full state dict on rank 0 alone",
+        ),
+        (
+            "eval",
+            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)",
+            "evaluates",
+            "evaluate on all ranks with the same number of batches (a distributed sampler, drop_last), or let the "
+            "others wait for it in a barrier. Give all ranks the same number of training batches, too (DDP join()): "
+            "who has fewer comes to the evaluation first. Horovod: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+        ),
+        (
+            "input",
+            "(?!)",  # told by what ranks say of their times
+            "waits far longer for its data than the others",
+            "look at what that rank reads: its storage, cache and processor cores, more workers, shards of equal size; "
+            "a longer time only hides it",
+        ),
+        (
+            "compile",
+            r"\b(?:compiling|autotuning|capturing|warming up|tracing)\b"
+            r"|\bwarm-?up: {0,4}\d{1,3} ?%|\bJIT\b.{0,40}\bcompil",
+            "compiles, tunes or captures graphs",
+            "let all ranks compile at once and keep the compiled code (TORCHINDUCTOR_CACHE_DIR, "
+            "jax_compilation_cache_dir, TRITON_CACHE_DIR on a local disk). Kernels that a server compiles at its "
+            "start are best made before, on every node (python -m sglang.compile_deep_gemm)",
+        ),
+    )
+}
+_NO_WORK = re.compile(
+    r"\bFile \"|NCCL|ProcessGroup\w{2,8}\.cpp|\b[Ee]rror\b|Exception|[Ww]arning|Traceback|\bstore->|process group|--\w"
+    r"|\w=\w.{0,200}, \w{1,40}=|\b(?:printed|shows?|said|says) [`\"']"
+    r"|\b(?:will|would|can|could|if|disable\w*|skip\w*|not|no|before|after|every)\b",
+)
+"""What tells no event, or one of another kind."""
+_PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d{1,6})? ?%")
+_STEPS = re.compile(r"(?<![\d/])(\d{1,12})/(\d{1,12})(?![\d/])")
+_ENDED = re.compile(
+    r"\b(?:done|finished|completed?|took|saved|loaded|end(?:ed|s)?|elapsed|succe\w+|ready|time:"
+    r"|in \d[\d.]* ?s(?:ec\w*)?)\b"
+    # A result ends what it is the result of.
+    r"|\b(?:loss|acc\w{0,6}|ppl|perplexity|score|f1|bleu|map|reward)\b\W{1,3}\d",
+    re.IGNORECASE,
+)
+_DATA = re.compile(
+    r"\bdata(?:loader|set)?[ _-]?(?:is )?(?:ready|loaded|load\w*|fetch\w*|wait\w*|time|read\w*)\b\D{0,24}"
+    r"(?P<seconds>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec\w*)?\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Busy:
+    """The works that are open in a log, by rank ("" where a line names none), and how long ranks waited for data."""
+
+    open: dict[str, Work] = field(default_factory=dict)
+    data: dict[str, tuple[float, int, str]] = field(default_factory=dict)
+
+    def look(self, line: str, number: int) -> bool:
+        """Whether the line tells of such a work; takes note of it."""
+        line = line[:_MAX_LOOK]
+        rank = rank_of(line)
+        if rank and (slow := _DATA.search(line)):
+            before = self.data.get(rank)
+            if len(self.data) < _MOST and (before is None or float(slow["seconds"]) > before[0]):
+                self.data[rank] = (float(slow["seconds"]), number, line.strip())
+            return True
+        kind = kind_of(line)
+        mine = self.open.get(rank)
+        steps = _STEPS.search(line)
+        if not kind and mine is not None and steps and not _NO_WORK.search(line):
+            kind = mine.kind  # the same rank goes on to count
+        if not kind:
+            return False
+        if _is_ended(line, steps):
+            if mine is not None and mine.kind == kind:
+                del self.open[rank]
+        elif rank in self.open or len(self.open) < _MOST:
+            self.open[rank] = Work(kind, number, line.strip())
+        return True
+
+
+def kind_of(line: str) -> str:
+    """The kind of work that a line tells of; "" for none."""
+    if _NO_WORK.search(line):
+        return "objects" if "_tensor_to_object" in line and "File " not in line else ""
+    return next((name for name, each in KINDS.items() if each.words.search(line)), "")
+
+
+def _is_ended(line: str, steps: re.Match[str] | None) -> bool:
+    """Whether the work ended there: a bar that is full, or a word for it where nothing counts."""
+    if "retry" in line.lower():
+        return False  # what it counts are attempts
+    if percent := _PERCENT.search(line):
+        return int(percent[1]) >= 100
+    if steps is not None:
+        return int(steps[1]) >= int(steps[2])
+    clause = re.split(r"[,;] ", line)[-1]
+    # "Epoch 3 done, evaluating" tells what begins.
+    return _ENDED.search(clause if kind_of(clause) else line) is not None
+
+
+def counts(text: str) -> bool:
+    """Whether the line counts how far its work is."""
+    return bool(_PERCENT.search(text) or _STEPS.search(text))

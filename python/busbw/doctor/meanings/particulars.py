@@ -1,0 +1,60 @@
+"""Sharper words for findings that stand for several faults: by what their evidence says, its own cause and cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.meanings.job_rows import JOB_ROWS
+from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
+from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
+from busbw.doctor.meanings.particular_rows import ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Particular:
+    """Words of the evidence, and what they make of title and cure; {names} stand for groups of the words.
+
+    {title} in the title stands for the title as it was: the words tell the cure alone.
+    """
+
+    words: re.Pattern[str]
+    title: str
+    cure: str
+
+
+def _rows(text: str) -> Iterator[Particular]:
+    """Rows of `words ; title ; cure`; a row may go on in lines that are indented."""
+    for row in re.split(r"\n(?=\S)", text.strip()):
+        words, title, cure = re.split(r"\s+;\s+", " ".join(row.split()), maxsplit=2)
+        yield Particular(re.compile(words, re.IGNORECASE), title, cure)
+
+
+def _all() -> dict[str, tuple[Particular, ...]]:
+    """By signature, the rows of all tables: those of jobs and machines first, which are the narrower ones."""
+    found: dict[str, tuple[Particular, ...]] = {}
+    for table in (JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
+        for name, text in table.items():
+            found[name] = (*found.get(name, ()), *_rows(text))
+    return found
+
+
+PARTICULARS = _all()
+
+
+def with_particular(finding: Finding) -> Finding:
+    """The finding as the first of its particulars that its evidence holds tells it."""
+    if finding.severity is Severity.NOTE:
+        return finding
+    for each in PARTICULARS.get(finding.name, ()):
+        for seen in finding.evidence:
+            if found := each.words.search(seen.fact):
+                groups = {name: clean(shortened(text, 80)) for name, text in found.groupdict().items() if text}
+                empty = dict.fromkeys(each.words.groupindex, "")
+                title = each.title.format_map({"title": finding.title, **empty, **groups})
+                return replace(finding, title=title, fix=each.cure)
+    return finding

@@ -1,0 +1,76 @@
+"""Files of two kinds in one, as people paste them: a matrix, `lspci` or variables, and lines of a log behind them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.lines.scan import scan
+from busbw.doctor.signatures import SIGNATURES
+
+MAX_LINES = 20_000
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
+_ASSIGNMENT = re.compile(r"(?:export |declare -x )?[A-Za-z_]\w*=|#|\s*$")
+_TOPOLOGY = re.compile(
+    r"\s*(?:GPU|NIC)\d{1,3}\b[^|]*$|\s*mlx\d_\d|\s*Link \d|\s+\S+\s+=\s|\s*(?:NIC )?Legend:|\s*$|\$ "
+    r"|(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] \S"
+)
+"""Lines of `nvidia-smi topo -m`, of its links and of `lspci`."""
+_GONE = ("(rev ff)", "Unknown header type 7f")
+"""What `lspci` says of a device that no longer answers: no part of a machine."""
+
+
+def beside_topology(text: str) -> str:
+    """The lines that are of no matrix and no `lspci`, each in its place; "" where none of them tells of a fault."""
+    # What `lspci` tells of a device is set in; a matrix, its heading and its legend are set in too.
+    return _others(
+        text,
+        lambda line: (
+            not any(each in line for each in _GONE)
+            and (line.startswith(("\t", "   ")) or _TOPOLOGY.match(line) is not None)
+        ),
+    )
+
+
+_PROMPT = re.compile(
+    r"(?:\[[^\]\n]{1,80}\]|[\w.@~:/()-]{0,80})\s?[$#%>] ?"
+    r"(?:sudo )?(?:cat|less|more|head|grep|egrep|env|printenv|echo|set|ssh)\b"
+)
+"""A shell's prompt with a command: what stands below it is what somebody looked at, and no file."""
+
+
+def is_conf(text: str) -> bool:
+    """Whether most lines that are no comments are assignments of variables, as in an nccl.conf."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if any(map(_PROMPT.match, lines[:100])):
+        return False
+    return len([line for line in lines if _VARIABLE.match(line)]) * 2 > len(lines)
+
+
+def beside_assignments(text: str) -> str:
+    """The lines that are no assignments, each in its place; "" where none of them tells of a fault or of a job."""
+    return _others(text, lambda line: _ASSIGNMENT.match(line) is not None)
+
+
+def assignments(text: str) -> str:
+    """The lines that are assignments, each in its place."""
+    return "\n".join(line if _ASSIGNMENT.match(line) else "" for line in text.split("\n"))
+
+
+def tells_fault(text: str) -> bool:
+    """Whether a signature above a note, or a word of an error, is in the text."""
+    found = scan(text.split("\n")[:MAX_LINES], "", tuple(SIGNATURES.values()))
+    return bool(found.strange) or any(SIGNATURES[name].severity is not Severity.NOTE for name in found.hits)
+
+
+def _others(text: str, own: Callable[[str], bool]) -> str:
+    lines = ["" if own(line) else line for line in text.split("\n")[:MAX_LINES]]
+    others = "\n".join(lines)
+    return others if any(lines) and (tells_fault(others) or tells_job(others)) else ""
+
+
+def tells_job(text: str) -> bool:
+    """Whether the text shows a job that goes on, or that its work is done."""
+    found = scan(text.split("\n")[:MAX_LINES], "", ())
+    return bool(found.alive or found.course.done)

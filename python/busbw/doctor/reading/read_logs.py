@@ -1,0 +1,118 @@
+"""Reads the logs of a snapshot: those that lie on disk line by line, and many of them by several processes."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import BinaryIO
+
+from busbw.base.bounds import bounded
+from busbw.base.effort import EFFORT, per_mib
+from busbw.base.errors import UserError
+from busbw.base.files import bytes_on_disk
+from busbw.base.pool import mapped
+from busbw.doctor.lines.scan import Scanning
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.lines.sieve import Sieve, is_json_log, lines_in, numbered_in, said_in
+from busbw.doctor.reading.packed import is_packed, opened, read_first, was_cut
+from busbw.doctor.reading.pasted import restored
+from busbw.doctor.reading.snapshot import TextFile
+from busbw.doctor.signatures import SIGNATURES
+from busbw.machine.nccl.log import read_numbered
+from busbw.machine.nccl.log_model import NcclLog
+
+MAX_LOG_BYTES = 4 << 30
+ALONE_BYTES = 24 << 20
+"""Below this one process is done before others have started."""
+MAX_PROCESSES = 16
+PER_LOG, MOST_FOR_ALL = 3_000, 0.5
+"""Beside its lines a log costs as much, most of it to tell what was found; of what is left at most that part."""
+FLAT = 20_000
+"""Bytes that each log counts as beside its own."""
+
+
+def read_logs(files: Sequence[TextFile]) -> list[tuple[NcclLog, Scan]]:
+    """What every log says, in their order; a log without text is read from where it lies."""
+    readable = [each for each in files if each.text is not None or not each.why]
+    if not EFFORT.is_lifted:
+        EFFORT.spend(min(PER_LOG * len(readable), max(0.0, EFFORT.left * MOST_FOR_ALL)))
+    processes = min(MAX_PROCESSES, len(readable), len(os.sched_getaffinity(0)))
+    if processes < 2 or sum(map(size_of, readable)) < ALONE_BYTES:
+        found = []
+        sizes = [size_of(each) + FLAT for each in readable]
+        for at, each in enumerate(readable):
+            with EFFORT.part(sizes[at] / sum(sizes[at:])):
+                found.append(_read(each))
+        return found
+    # What all processes need is made once, before they are forked.
+    Scanning("", tuple(SIGNATURES.values()))
+    shares = _shared(readable)
+    EFFORT.spend(0 if EFFORT.is_lifted else max(0.0, EFFORT.left))
+    return mapped(_read_within, shares, processes)
+
+
+def _shared(files: Sequence[TextFile]) -> list[tuple[float, TextFile]]:
+    """Each log and what may be spent on it: of what is left so much as it is of all."""
+    sizes = [size_of(each) + FLAT for each in files]
+    return [(EFFORT.left * size / sum(sizes), each) for size, each in zip(sizes, files, strict=True)]
+
+
+def _read_within(given: tuple[float, TextFile]) -> tuple[NcclLog, Scan]:
+    EFFORT.left = given[0]
+    return _read(given[1])
+
+
+def restored_lines(file: TextFile) -> list[tuple[int, bytes]] | None:
+    """The lines of a small log as they were before it was pasted; None where nothing was done to it."""
+    if file.text is None or is_json_log(file.text[:4096].encode("utf-8", "replace").lstrip()):
+        return None
+    lines = restored(file.text)
+    return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
+
+
+def size_of(file: TextFile) -> int:
+    """Its bytes on disk, or of its text."""
+    if file.text is not None:
+        return len(file.text)
+    try:
+        return bytes_on_disk(file.path)
+    except OSError:
+        return 0
+
+
+def _read(file: TextFile) -> tuple[NcclLog, Scan]:
+    scanning = Scanning(file.path, tuple(SIGNATURES.values()))
+    sieve = Sieve(scanning)
+    packed = file.text is None and is_packed(file.path)
+    if packed:
+        sieve.limit.costs(per_mib(read_first(file.path)))
+    with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
+        log = read_numbered(
+            sieve.passed(restored_lines(file) or said_in(numbered_in(stream, sieve.limit), sieve.limit)), file.path
+        )
+        cut = file.cut or was_cut(stream)
+    scanned = scanning.finished(sieve.lines)
+    return log, replace(scanned, cut=True) if cut else scanned
+
+
+@contextmanager
+def _opened(file: TextFile) -> Iterator[BinaryIO]:
+    """The bytes of a log, from its text or from where it lies."""
+    if file.text is not None:
+        yield io.BytesIO(file.text.encode("utf-8", "replace"))
+        return
+    try:
+        with opened(file.path) as stream:
+            yield stream
+    except OSError as problem:
+        raise UserError(f"{file.path} cannot be read: {problem.strerror or problem}") from problem
+
+
+@contextmanager
+def lines_of(file: TextFile) -> Iterator[Iterable[str]]:
+    """The lines of a log, from its text or from where it lies."""
+    with _opened(file) as stream:
+        yield (line.decode("utf-8", "replace") for line in lines_in(stream))

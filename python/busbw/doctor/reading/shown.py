@@ -1,0 +1,82 @@
+"""Lines of logs that show more than a job says: output of commands, tables of people's own, NCCL's view of a machine.
+
+They are kept as they stand, so that findings can lay them beside each other: a port beside the same port of other
+hosts, a pair of hosts beside other pairs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from busbw.base.effort import EFFORT
+from busbw.base.errors import UserError
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.reading.read_logs import lines_of, restored_lines
+from busbw.doctor.reading.snapshot import TextFile
+
+MOST_LOGS, MOST_LINES, MAX_LINE = 32, 20_000, 1000
+MOST_LETTERS = 2_000_000
+"""Of all logs together: findings look at each line several times."""
+_PER_LINE = 3
+"""Of what a call may spend."""
+_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+
+
+_TELLING = re.compile(
+    r"bytes of data|packets transmitted|\bpmtu \d|> mtu \d|\bCA '|\bhca_id:|\b[Rr]ate: |\bDEBUG=1\b"
+    r"|\bnvcc .{0,400} -G\b"
+    r"|^\s{0,8}\d{1,10}\s+\d{1,9}\s+[\d.]{1,12}\s+[\d.]{1,12}\s+[\d.]{1,12}\s*$|\d ?(?:[GM]i?B/s|Gb/s|Gbps|TFLOP)"
+    r"|\bosu_\w|\bOSU MPI|^\d{5,10}\s{1,40}\d{1,7}\.\d{1,4}\s*$|^#\s?Send Buffer on"
+    r"|\dMiB \|\s*$|^\s{1,8}\d{1,3}\s{1,12}\d{1,9}\s{1,8}C\b|\bpid\s{1,8}type\b"
+    r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
+    re.IGNORECASE,
+)
+
+
+def is_telling(line: str) -> bool:
+    """Whether findings may look at the line: a bundle keeps it."""
+    return _TELLING.search(line[:MAX_LINE]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The lines of one log, from its first on."""
+
+    source: str
+    lines: tuple[str, ...]
+
+
+def _up_to(letters: int, lines: Iterable[str]) -> Iterator[str]:
+    for line in islice(lines, MOST_LINES):
+        yield (said := _ESCAPES.sub("", line[:MAX_LINE]).rstrip())
+        letters -= len(said)
+        if letters < 0:
+            return
+
+
+def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown, ...]:
+    """The lines of those logs in which the scan met words of such output; of many logs the first ones."""
+    telling = [
+        file
+        for file, scan in zip((each for each in files if each.text is not None or not each.why), scans, strict=True)
+        if scan.kinds["shown"]
+    ]
+    found, left = [], MOST_LETTERS
+    for file in telling[:MOST_LOGS]:
+        if EFFORT.is_spent:
+            break
+        try:
+            if (restored := restored_lines(file)) is not None:
+                kept = list(_up_to(left, (line.decode("utf-8", "replace") for _, line in restored)))
+            else:
+                with lines_of(file) as lines:
+                    kept = list(_up_to(left, lines))
+        except UserError:
+            continue
+        left -= sum(map(len, kept))
+        EFFORT.spend(_PER_LINE * len(kept))
+        found.append(Shown(file.path, tuple(kept)))
+    return tuple(found)
