@@ -17,6 +17,8 @@ _NEAR, _FAR = 60, 400
 """Lines before the timeout in which a work stands that was open then; farther where it counts how far it is."""
 _SHOWN = 90
 _SLOW, _TIMES = 1.0, 3.0
+_SHARE = 0.9
+"""Of the time that others waited: a work may have begun before they came."""
 _WAITS = frozenset({"watchdog-timeout", "rendezvous-timeout", "server-waits", "flight-recorder"})
 """What ranks say that waited too long for another one."""
 _NEVER_CAME = re.compile(r"subset of ranks|Not all ranks joining|Stalled ranks|missing ranks", re.IGNORECASE)
@@ -36,7 +38,7 @@ def _waited(finding: Finding) -> bool:
 
 
 def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
-    found = max(_works(finding, scans), default=None)
+    found = max(_works(finding, scans), default=None) or max(_long_works(finding, scans), default=None)
     if found is None:
         return finding
     _, source, rank, work = found
@@ -74,6 +76,21 @@ def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool
             if rank not in behind and rank in waiting:
                 continue
             yield (rank in behind, counted, bool(rank), work.line), scan.source, rank, work
+
+
+def _long_works(
+    finding: Finding, scans: Sequence[Scan]
+) -> Iterator[tuple[tuple[bool, bool, bool, int], str, str, Work]]:
+    """Works that ended after the timeout, and took about as long as others waited, or longer."""
+    for scan in scans:
+        hit = scan.hits.get(finding.name)
+        times = [int(each["ms"]) / 1e3 for each in map(dict, hit.groups) if each.get("ms", "").isdigit()] if hit else []
+        if hit is None or not hit.lines or not times:
+            continue
+        waiting = set(_who_waits(finding.name, scan))
+        for rank, (seconds, work) in scan.course.busy.long.items():
+            if work.line > hit.lines[0][0] and seconds >= _SHARE * min(times) and not (rank and rank in waiting):
+                yield (False, True, bool(rank), work.line), scan.source, rank, work
 
 
 def _who_waits(name: str, scan: Scan) -> Iterator[str]:

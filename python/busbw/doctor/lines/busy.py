@@ -34,6 +34,13 @@ WORDS = (
 )
 """One of these is in each line that tells of such work."""
 _MOST, _MAX_LOOK = 256, 400
+LONG_S = 30.0
+"""A work that took less is not remembered once it has ended."""
+_TOOK = re.compile(
+    r"\b(?:took|in|after|elapsed(?: time)?|time)\b[ :=(]{0,4}(?P<n>\d{1,7}(?:\.\d{1,9})?) ?\(?"
+    r"(?P<unit>s|m)(?:ec\w*|in\w*)?\b",
+    re.IGNORECASE,
+)
 
 
 class Work(NamedTuple):
@@ -76,7 +83,7 @@ KINDS: Mapping[str, _Kind] = {
             "data",
             r"\btokeniz(?:ing|e|ation)\b|\bpre-?process(?:ing)?\b|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
-            r"|\b(?:building|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:dataset|index|indices|samples|data)\b",
+            r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b",
             "prepares the data",
             "prepare the data once before the job (axolotl preprocess, a cache of datasets on a disk that all nodes "
             "see) and start from the result. Give each rank as much of it as the others",
@@ -151,6 +158,8 @@ class Busy:
 
     open: dict[str, Work] = field(default_factory=dict)
     data: dict[str, tuple[float, int, str]] = field(default_factory=dict)
+    long: dict[str, tuple[float, Work]] = field(default_factory=dict)
+    """By rank, the longest work that ended and told its seconds."""
 
     def look(self, line: str, number: int) -> bool:
         """Whether the line tells of such a work; takes note of it."""
@@ -171,9 +180,19 @@ class Busy:
         if _is_ended(line, steps):
             if mine is not None and mine.kind == kind:
                 del self.open[rank]
+            self._note_time(rank, Work(kind, number, line.strip()))
         elif rank in self.open or len(self.open) < _MOST:
             self.open[rank] = Work(kind, number, line.strip())
         return True
+
+    def _note_time(self, rank: str, work: Work) -> None:
+        """A work that ended, with the seconds that it says it took."""
+        if (took := _TOOK.search(work.text)) is None:
+            return
+        seconds = float(took["n"]) * (60 if took["unit"].startswith("m") else 1)
+        before = self.long.get(rank)
+        if seconds >= LONG_S and (before[0] < seconds if before else len(self.long) < _MOST):
+            self.long[rank] = seconds, work
 
 
 def kind_of(line: str) -> str:

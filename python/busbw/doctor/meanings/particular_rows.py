@@ -129,6 +129,11 @@ nvls|NVLS|[Mm]ulticast ; GPU memory for NVLink multicast (NVLS) cannot be had: i
  free GPU memory (smaller batches), restart the fabric manager and reset the GPUs; NCCL_NVLS_ENABLE=0 until then
 """,
     "nvshmem-init": r"""
+IoMemory|alloc_and_map_qp_uar|map UAR|PeerMappingOverride|devx_uar ; NVSHMEM's IBGDA may not map the NIC's doorbells
+ into the GPU: the driver does not allow it ;
+ options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingOverride=1;" in /etc/modprobe.d, then
+ update-initramfs and reboot; the container needs privileges for it. NVSHMEM_IBGDA_NIC_HANDLER=cpu, or
+ NVSHMEM_IB_ENABLE_IBGDA=0, goes on without
 init failed for (?:remote )?transport|Unable to initialize any transports|detect topo failed ; NVSHMEM finds no
  transport for GPUs of other hosts: its plugins (IBGDA, IBRC, UCX) cannot use the NICs or the driver ;
  NVSHMEM_DEBUG=INFO says which check fails. Give the container /dev/infiniband and rdma-core, load nvidia_peermem or
@@ -137,11 +142,6 @@ bootstrap_uid|ncclSocket|bootstrap (?:connect|init|allgather|preinit) ; NVSHMEM'
  sockets (bootstrap) ;
  NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names the interface that all hosts share; all ports open between them; every rank
  started with the same unique id, or NVSHMEM_BOOTSTRAP=MPI or PMI
-IoMemory|alloc_and_map_qp_uar|map UAR|PeerMappingOverride|devx_uar ; NVSHMEM's IBGDA may not map the NIC's doorbells
- into the GPU: the driver does not allow it ;
- options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingOverride=1;" in /etc/modprobe.d, then
- update-initramfs and reboot; the container needs privileges for it. NVSHMEM_IBGDA_NIC_HANDLER=cpu, or
- NVSHMEM_IB_ENABLE_IBGDA=0, goes on without
 """,
     "ib-async": r"""
 health compromised|miss count|assert_var|handling bad device|Health issue|device fatal|internal error|load_one|init_one
