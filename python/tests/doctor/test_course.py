@@ -24,6 +24,8 @@ successfully finished.\n"
 PEER = "n0:4411:4502 [0] misc/socket.cc:502 NCCL WARN socketProgress: Connection closed by remote peer n0<41733>\n"
 PROXY = "n0:4411:4502 [0] proxy.cc:1597 NCCL WARN [Service thread] Accept failed Resource temporarily unavailable\n"
 ENDED_BADLY = "['/usr/bin/python', 'train.py'] exits with return code = 1\n"
+OF_RANK = "".join(f"[rank1]: {line}\n" for line in (
+    "Traceback (most recent call last):", '  File "/app/a.py", line 4, in build', "ImportError: no flash"))  # fmt: skip
 TRACEBACK = 'Traceback (most recent call last):\n  File "/app/a.py", line 4, in build\n    f()\nImportError: no flash\n'
 FALLS_BACK = "WARNING:builder: fused kernel not usable, falling back to eager. Caught exception:\n"
 LOGGED = "ERROR:root:could not read the sensor\n"
@@ -57,6 +59,7 @@ def names(text: str, folder: Path) -> list[str]:
         "rank 0: done\n" + PEER + "rank 1: done\n",
         FALLS_BACK + TRACEBACK + STEPS,
         LOGGED + TRACEBACK + STEPS + "training finished\n",
+        TRACEBACK + STEPS + "training finished\n",
         "handled exception while reading metrics (KeyError: 'temp'), continuing\n" + STEPS,
         NVLINK + NVLINK_BACK + STEPS,
         "2026-11-20 10:00:01.112: I " + MEMORY,
@@ -99,7 +102,7 @@ def test_what_a_job_came_through_is_quiet(text: str, tmp_path: Path) -> None:
         (DCGM + DCGM_BACK.replace("dcgm", "persistenced"), "rank-ended"),
         (LUSTRE, "file-system-stall"),
         # Output that was held back is printed after a traceback that nobody logged.
-        (TRACEBACK + STEPS + "training finished\n", "python-exception"),
+        (OF_RANK + STEPS + "training finished\n", "python-exception"),
         ("exception in the loop (KeyError: 'temp'), continuing\n", "python-exception"),
         ("exception not ignored: KeyError: 'temp'\nERROR: KeyError: 'temp'\n" + STEPS, "python-exception"),
         (NVLINK + STEPS, "nvlink-error"),
