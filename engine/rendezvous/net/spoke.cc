@@ -53,6 +53,8 @@ std::vector<std::string> Spoke::exchange(Channel channel, Exchange kind, std::si
     results.erase(found);
     return parts;
   }
+  // Who is told of a leaver first ends too, and its closed connection is heard of next: the leaver is the cause.
+  if (left_first_) throw_left(left_process_);
   if (const Failure* lost = failure()) throw PeerFailure(lost->code, lost->sentence, lost->process);
   if (left_process_ >= 0 || disconnected_) throw_left(std::max(left_process_.load(), 0));
   throw Error(ExitCode::timeout, format("Process %d waited %ld s for the others in an exchange; one of them hangs",
@@ -200,6 +202,7 @@ void Spoke::take(const Frame& frame) {
       const int gone = static_cast<int>(reader.number(4));
       const std::lock_guard lock(mutex_);
       if (gone != process_ && gone >= 0 && gone < static_cast<int>(members_.size())) {
+        left_first_ = left_first_ || failure() == nullptr;
         left_process_ = gone;
         gone_[static_cast<std::size_t>(gone)].store(true, std::memory_order_release);
       }

@@ -76,6 +76,7 @@ class Spoke {
   std::atomic<const Failure*> failure_{nullptr};
   // Who has left while this one still counts on it: anybody, and each.
   std::atomic<int> left_process_{-1};
+  bool left_first_ = false;  // nobody had failed when it left: what others lose afterwards follows from that
   std::vector<std::atomic<bool>> gone_;
   std::atomic<bool> disconnected_{false};
   std::atomic<bool> ending_{false};  // after leave or all_left a closing connection is no failure
