@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.doctor.finding import Severity
@@ -74,12 +74,31 @@ class _Job:
             return True
         if self.began_again(line):
             return line < course.done
+        if line < min(course.said, course.succeeded) and self.fatal < max(course.said, course.succeeded):
+            return True  # its own words and those of who started it
         return line < self.scan.alive and line < course.succeeded
 
     def went_through(self, hit: Hit) -> bool:
         """Whether its one program took steps after that, and did its work, with nothing fatal behind that end."""
         course = self.scan.course
         return not hit.who and hit.last < min(self.scan.alive, course.whole) and self.fatal < course.whole
+
+    def came_back_later(self, hit: Hit, jobs: Iterable[_Job]) -> bool:
+        """Whether another log tells that the job began again, and later than that did its work."""
+        return any(
+            other.scan.course.again
+            and other.scan.course.done_at is not None
+            and other.fatal < other.scan.course.done
+            and (hit.when < other.scan.course.done_at if hit.when is not None else not self.scan.alive)
+            for other in jobs
+            if other is not self
+        )
+
+    def came_at_another_try(self, hit: Hit) -> bool:
+        """Whether something was tried again behind each line with it, and the job went on, or did its work."""
+        lines = [line for line, _ in hit.lines]
+        went_on = hit.last < max(self.scan.alive, self.scan.course.done) or not self.scan.retried[0]
+        return went_on and all(map(self.scan.course.tried_again, {*lines, hit.last}))
 
     def had_ended(self, line: int) -> bool:
         """Whether before that line the job's work was done, and nothing of it came after."""
@@ -182,8 +201,10 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
     return fatal and all(
-        jobs[source].ended_well(hit.last)
+        jobs[source].came_back_later(hit, jobs.values())
+        or jobs[source].ended_well(hit.last)
         or jobs[source].went_through(hit)
+        or jobs[source].came_at_another_try(hit)
         or _is_of_trial(signature, hit, jobs[source].scan.course.succeeded)
         for source, hit in found
     )

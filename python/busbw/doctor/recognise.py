@@ -23,6 +23,10 @@ MAX_EVIDENCE = 3
 MAX_TEXT = 320
 
 
+_ONLY_WITH_EFFECTS = frozenset({"connection-backlog"})
+"""What hosts say now and then, and is a fault where something shows that was lost by it."""
+
+
 def recognise(
     scans: Sequence[Scan],
     *,
@@ -44,6 +48,8 @@ def recognise(
     first: frozenset[str] = frozenset().union(*(each.first_failed for each in scans))
     light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
     light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
+    for name in _ONLY_WITH_EFFECTS & merged.keys():
+        light |= {name} if merged.keys().isdisjoint(SIGNATURES[name].explains) else set()
     causes = {name: found for name, found in merged.items() if name not in light}
     aborted = _aborted(causes, first)
     survived = survivors(merged, scans, whole, begun, light)

@@ -18,7 +18,9 @@ PLAIN = frozenset(_PLAIN_WORDS.split())
 _RETRIES = (
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled)[,;.] retrying"
-    r"|retry \d{1,4} (?:of|/)|entering retry loop)"
+    r"|retry \d{1,4} (?:of|/)|entering retry loop|\bbacking off (?:for )?\d"
+    r"|\b(?:attempt|try) (?P<now>\d{1,3}) ?(?:/|of) ?(?!(?P=now)\b)\d{1,3} failed|trying to resume\b"
+    r"|\bFAILED - RETRYING\b)"
 )
 _WORDS = (
     _RETRIES,
@@ -34,7 +36,7 @@ _WORDS = (
     r"To (?:silence|mute) this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.
     r"(?:cannot open|unable to open|component_find|not found).{0,200}\(ignored\)",
-    r"sudo: unable to resolve host",
+    r"sudo: unable to resolve host|^fatal: not a git repository",
     r"caller indicates that this is not a failure",
     r"libibverbs: Warning: couldn't load driver '(?!libmlx|libefa|libcxi)",
     # libfabric looks for GPUs of every maker.
@@ -109,7 +111,9 @@ _WORDS = (
     r"is preempted by PreemptionMode|common_file_write_uint32s: write pid",
     # What a service of ssh says of strangers, what kubelet tries again at each start of a pod, the end of a data set.
     r"\bsshd(?:-session)?\[\d{1,9}\]: (?:error: |fatal: )?(?:kex_exchange_identification|Connection (?:closed|reset)"
-    r"|Invalid user|Received disconnect|Disconnected from|Unable to negotiate|Timeout before authentication)",
+    r"|Invalid user|Received disconnect|Disconnected from|Unable to negotiate|Timeout before authentication|PAM: "
+    r"|maximum authentication attempts"
+    r"|Failed (?:password|publickey|none) for|Received signal|Did not receive identification)",
     r"failed to sync (?:configmap|secret) cache: timed out",
     r"aborting with status: OUT_OF_RANGE: End of sequence",
     r"\b100% tests passed\b",
@@ -122,6 +126,7 @@ _WORDS = (
     # What stands beside an error of PCIe of which the head tells how grave it is.
     r"mlx5_cmd_out_err:\d{1,5}:\(pid \d{1,8}\): ACCESS_REG\(0x805\).{0,60}bad parameter",
     r"\berror status/mask=[\da-f]{8}/",
+    r"\[ {0,2}\d{1,2}\] (?:RxErr|BadTLP|BadDLLP|Rollover|Timeout|NonFatalErr|CorrIntErr|HeaderOF)\b",
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"\[drm\] (?:Cannot find any crtc|No compatible format found)",
@@ -141,6 +146,7 @@ _WORDS = (
     # Programs that look after a virtual machine or a desktop, and no job.
     r"\b(?:amazon-ssm-agent|google_osconfig_agent|google_guest_agent|snapd|fwupd(?:mgr)?|packagekitd|unattended-upgr\w*"
     r"|ModemManager|avahi-daemon|gnome-shell|ubuntu-advantage|esm-cache|motd-news|bluetoothd|cupsd)\[\d{1,8}\]: ",
+    r"\b(?:logrotate|CRON|anacron|crond|postfix/\w{2,12}|rsyslogd|polkitd|dbus-daemon|udisksd|upowerd)\[\d{1,8}\]: ",
     r"level=(?:INFO|DEBUG) source=\w{1,40}\.go:\d{1,5} msg=\"Unable to load",
     r"shmem: mmap: an error occurred while determining whether or not",
     r"factory\.go:\d{1,5}\] Incompatible (?:strategy|platform) detected",
@@ -163,7 +169,8 @@ _LAST_OF_TRACEBACK = re.compile(r"^(?:\W*\[?\w{0,12}\]?:)?[A-Za-z_][\w.]{2,80}(?
 
 _CALM = re.compile(
     r"^(?:\[\w{1,12}\]:? ?){0,2}(?:\[?[IV]\d{4} \d\d:\d\d:\d\d\.\d{3,9} (?!.{0,40}\.go:\d)"
-    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [IV] \S{1,200}\.(?:cc|h|cpp):\d{1,5}\] |\[[IV]\] )"
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}: [IV] \S{1,200}\.(?:cc|h|cpp):\d{1,5}\] |\[[IV]\] "
+    r"|\[[IVD] \d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{1,9}\] )"
 )
 """The stamp of a message that its writer, in C++ or Python, calls information. Programs of Go tell faults so."""
 

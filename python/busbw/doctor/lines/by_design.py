@@ -26,7 +26,26 @@ _SHARE = 0.75
 
 def without_make(lines: list[str]) -> list[str]:
     """The lines without those that only tell how boards are made; each keeps its number."""
-    return _without_checks_of_bridges(_without_p2p_of_geforce(lines))
+    return _without_windows_given_later(_without_checks_of_bridges(_without_p2p_of_geforce(lines)))
+
+
+_NO_WINDOW = re.compile(
+    r"\bpci (?P<bar>[0-9a-f:.]{7,12}: (?:\[mem [^\]]{1,80}\]: )?BAR \d{1,2}).{0,80}(?:no space|assign)"
+)
+_WINDOW = re.compile(r"\bpci (?P<bar>[0-9a-f:.]{7,12}: BAR \d{1,2})(?: \[[^\]]{1,80}\])?: assigned")
+
+
+def _without_windows_given_later(lines: list[str]) -> list[str]:
+    """Without the kernel's first tries to give a device a window (BAR) where a later one gave it."""
+    given = {found["bar"]: at for at, line in enumerate(lines) if "BAR" in line and (found := _WINDOW.search(line))}
+    if not given:
+        return lines
+
+    def in_vain(at: int, line: str) -> bool:
+        found = _NO_WINDOW.search(line) if "BAR" in line else None
+        return found is not None and at < given.get(found["bar"], 0)
+
+    return ["" if in_vain(at, line) else line for at, line in enumerate(lines)]
 
 
 def _without_p2p_of_geforce(lines: list[str]) -> list[str]:

@@ -10,8 +10,12 @@ import re
 from dataclasses import dataclass, field
 
 from busbw.doctor.lines.busy import Busy
+from busbw.doctor.lines.moments import moment_of
 
 MAX_LOOK = 400
+MAX_RETRIES = 1024
+NEAR_RETRY = 3
+"""Lines below an error in which its program says that it tries again."""
 _STAMP = re.compile(
     r"\s{0,8}(?:\[[^\]\n]{0,80}\]|\([^)\n]{0,80}\)|<\w{1,12}>|[*#=+>|]{1,80}|[IW]\d{4}\b|\d{4}-\d\d-\d\d(?:[T ]|\b)"
     r"|\d\d:\d\d:\d\d[\d.,]{0,10}(?:Z\b|[+-]\d\d:?\d\d)?|(?:rank|node|worker|host|pod)[ -]?\d{1,7}\b"
@@ -47,7 +51,7 @@ _DONE = re.compile(
     r"|\bMPI_Finalize\b.{0,16}\b(?:done|ok|complete\w*|success\w*|returned)\b"
     r"|\b(?:exit(?:s|ing|ed)?|ended|terminated) (?:successfully|normally|cleanly|with status ok)\b"
     r"|\ball done\b(?=[.! ]{0,4}$)"
-    r"|\breached (?:the )?max\w{0,5} (?:number of )?(?:steps|epochs|iterations)\b"
+    r"|\breached (?:the )?max\w{0,5}[ _](?:number of )?(?:iters\b|steps|epochs|iterations)\b"
     r"|\bmax\w{0,5}[_ ](?:number of )?(?:steps|epochs|iterations) reached\b",
     re.IGNORECASE,
 )
@@ -59,7 +63,7 @@ _NOT_YET = re.compile(
 """Before the word of an end: nothing ended, or a part alone."""
 ENDED = re.compile(
     r"training (?:finished|completed?)\b(?! (?:with|for|due)| ?\d)|Trainer\.fit. stopped: .max_|'train_runtime': '?\d"
-    r"|\[after training is done\]"
+    r"|\[after training is done\]|^\s{0,4}Number of (?:complete|finished) trials: +[1-9]"
     r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
     r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
     re.IGNORECASE,
@@ -69,12 +73,14 @@ _CHECKED = re.compile(
     r"\bRESULT\W{1,3}PASS(?:ED)?\b"
     r"|\b(?:scan|checks?|diag\w*) (?:complete|finished|done)\W{1,3}0 (?:unhealthy|failed|errors?)\b"
     r"|^=+ (?!.*\b[1-9]\d{0,6} (?:failed|errors?)\b)(?:.*, )?\d{1,7} passed\b.* in [\d.]{1,12}s\b"
+    r"|^\S{1,80} +: ok=\d{1,6} +changed=\d{1,6} +unreachable=0 +failed=0\b"
     r"|^OK(?: \([\w =,]{1,80}\))?$|^\W{0,3}\[ {2}PASSED {2}\] \d{1,7} tests?\b|\btest result: ok\. "
     r"|\b100% tests passed\b|^ok\s{1,8}\S{1,200}\s{1,8}[\d.]{1,12}s$"
 )
 """What a program of tests or checks prints where all passed: what it provoked was asked for, or came to nothing."""
 _UNCHECKED = re.compile(
-    r"^\W{0,3}\[ {2}FAILED {2}\] |\btest result: FAILED|^=+ .*\b[1-9]\d{0,6} (?:failed|errors?)\b|^FAILED \("
+    r"^\S{1,80} +: ok=\d{1,6} .*\b(?:unreachable|failed)=[1-9]"
+    r"|^\W{0,3}\[ {2}FAILED {2}\] |\btest result: FAILED|^=+ .*\b[1-9]\d{0,6} (?:failed|errors?)\b|^FAILED \("
 )
 _SUCCEEDED = re.compile(
     r"WorkerState\.SUCCEEDED|worker group successfully finished|\bJobState=COMPLETED\b"
@@ -90,6 +96,7 @@ _SUCCEEDED = re.compile(
 _EXITED = re.compile(
     r"\b(?:[Ee]xit(?:ed|ing|s)?|[Rr]eturned|[Ff]inished|[Cc]ompleted)(?: (?:normally|with|and|its?|the|exit"
     r"|return|code|status)){0,4}[ :=]{1,3}0(?::0)?(?![\w.:-]*\d)\W*$"
+    r"|^\W{0,3}(?:job |exit |final )?(?:rc|exit)(?: ?[=:] ?| )0\s*$"
 )
 _OF_ONE = re.compile(
     r"\b(?:rank|worker|process|pid|container|task|child|hook|probe|epilog|prolog|init|sidecar)\b", re.IGNORECASE
@@ -99,6 +106,8 @@ _OF_RANK = re.compile(r"\b(?:rank|default|worker|node)[ _:=-]{0,2}\d", re.IGNORE
 _AGAIN = re.compile(
     r"[Rr]endezvous'ing|[Ss]tarting (?:elastic|worker)|(?<![Bb]ack-off )\b[Rr]e-?start(?:ing|ed)\b(?! count)"
     r"|[Rr]esum(?:ed|ing) |\brequeued?\b|\bRestoring from\b|\brelaunch(?:ed|ing)\b"
+    r"|\brestart_count ?= ?[1-9]|\bnewest (?:complete )?checkpoint\b"
+    r"|\bloaded (?:model|checkpoint|state)\b.{0,60}\boptim"
     r"|^\W{0,12}[Aa]ttempt [2-9]\b(?!.{0,80}fail)|\bre-?scheduled\b"
 )
 """Words of a job, or a part of it, that begins again."""
@@ -142,7 +151,7 @@ WORDS = (
 )
 AGAIN_WORDS = (
     *("rendezvous'", "restart", "re-start", "starting ", "resum", "requeue", "restoring", "relaunch", "attempt"),
-    *("schedule", "$ ", "# ", "> "),
+    *("schedule", "$ ", "# ", "> ", "restart_count", "newest ", "loaded "),
 )
 WISH_WORDS = ("^c", "sigterm", "sigusr", "preempt", "signal", "checkpoint", "ckpt", "snapshot", "saved", "kubelet")
 BACK_WORDS = ("link", "port", "interface", "node", "server", "connection", "fabric", "slave")
@@ -153,7 +162,8 @@ class Course:
     """The last lines of each kind, 0 for none.
 
     `ended`: the program's own words of its end, or of those who watch it; `done`: the same, or weaker words, of which
-    `first` is the first one after the last sign of life and `whole` the last that no rank says of itself; `succeeded`:
+    `first` is the first one after the last sign of life, `whole` the last that no rank says of itself, and `said` the
+    last in words of the work; `done_at` the time in front of the last, or of the step before it; `succeeded`:
     those of a launcher or scheduler; `checked`: all tests passed; `again`: the job or a part of it began again; `back`:
     a link, port or host came back; `by_hand`: somebody pressed Ctrl-C; `noticed`: the job was told that it has to go,
     `prepared`: it had saved its state then; `started`: a pod's container started, for the first time; `served`: a
@@ -165,6 +175,8 @@ class Course:
     done: int = 0
     first: int = 0
     whole: int = 0
+    said: int = 0
+    done_at: float | None = None
     succeeded: int = 0
     checked: int = 0
     again: int = 0
@@ -176,6 +188,19 @@ class Course:
     started: int = 0
     served: int = 0
     beats: int = 0
+    step: str | bytes = ""
+    """The last line by which the job shows that it goes on."""
+    retries: list[int] = field(default_factory=list)
+    """The first lines in which a program says that it tries something again."""
+
+    def tries_again(self, number: int) -> None:
+        """Something is tried again in that line."""
+        if len(self.retries) < MAX_RETRIES:
+            self.retries.append(number)
+
+    def tried_again(self, line: int) -> bool:
+        """Whether a program says in that line, or right below it, that it tries again."""
+        return any(0 <= at - line <= NEAR_RETRY for at in self.retries)
 
     def had_ended(self, alive: int, line: int) -> bool:
         """Whether before that line the work was done, and nothing of it came after; `alive`: the last sign of life."""
@@ -192,15 +217,18 @@ class Course:
         elif _SUCCEEDED.search(line) or (_EXITED.search(line) and not _OF_ONE.search(line)):
             self.succeeded = self.ended = self.done = number
         elif ENDED.search(line):
-            self.ended = self.done = number
+            self.ended = self.done = self.said = number
         elif is_done(line):
-            self.done = number
+            self.done = self.said = number
         else:
             return False
         if not before or alive > before:
             self.first = number
-        if self.done == number and not _OF_RANK.search(line):
-            self.whole = number
+        if self.done == number:
+            moment = moment_of(line)
+            step = self.step if isinstance(self.step, str) else self.step[:MAX_LOOK].decode("utf-8", "replace")
+            self.done_at = moment_of(step) if moment is None else moment
+            self.whole = self.whole if _OF_RANK.search(line) else number
         return True
 
     def look_for_return(self, line: str, number: int) -> bool:
@@ -219,9 +247,9 @@ class Course:
         self.again = number
         return True
 
-    def goes_on(self, number: int, *, served: bool) -> None:
-        """The job shows that it goes on, by an answer of a server or otherwise."""
-        self.beats += 1
+    def goes_on(self, line: str | bytes, number: int, *, served: bool) -> None:
+        """The job shows that it goes on in that line, by an answer of a server or otherwise."""
+        self.beats, self.step = self.beats + 1, line
         if served:
             self.served = number
 

@@ -43,9 +43,11 @@ _NOT_HANDLED = re.compile(
     re.IGNORECASE,
 )
 _TIME = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
-_LEVEL = re.compile(r"\b(?:ERROR|WARNING|WARN)\b|level\"?[=:] ?\"?(?:error|warn)", re.ASCII)
+_LEVEL = re.compile(r"\b(?:ERROR|WARNING|WARN)\b|^\[[EW] \d{4}-|level\"?[=:] ?\"?(?:error|warn)", re.ASCII)
 _LOGGED = re.compile(
-    r"(?:^|[\s\[|(])(?:ERROR|WARNING|WARN|INFO|Error|Warning)[\]\s:|)-]|^[EWI]\d{4} |level=(?:error|warn)", re.ASCII
+    r"(?:^|[\s\[|(])(?:ERROR|WARNING|WARN|INFO|Error|Warning)[\]\s:|)-]|^[EWI]\d{4} |^\[[EWI] \d{4}-"
+    r"|level=(?:error|warn)",
+    re.ASCII,
 )
 """How a logger's record begins, of which a traceback may be a part."""
 _CALM_LEVEL = re.compile(r"\[(?:[IVD]|INFO|DEBUG|VERBOSE)\]|(?:^|[\s|])(?:INFO|DEBUG)[\s|:-]")
@@ -64,6 +66,9 @@ _OF_PROGRAMS = frozenset(
     {"python-exception", "remote-error", "file-system", "connection-refused", "connection-timeout"}
 )
 """What a program can catch and go on after. What libraries and launchers tell in records is no less for it."""
+_OF_SIZES = frozenset({"gpu-memory-full", "not-a-number"})
+"""What a sweep or a tuner meets and only warns of: it takes the next size."""
+_WARNED = re.compile(r"\b(?:WARNING|WARN)\b|^\[W \d{4}-|\[W\]")
 _IN_THREAD = re.compile(r"\bException in thread \S")
 """How Python tells of a thread that failed while the program goes on, or ends."""
 
@@ -135,7 +140,8 @@ class Excused:
         found: dict[str, Hit] = {}
         look_for(line, number, candidates, found, foreign=foreign)
         if kind is None:
-            if not found.keys() <= _OF_PROGRAMS or _NOT_HANDLED.search(line):
+            warned = _WARNED.search(line[:MAX_HEAD]) is not None
+            if not found.keys() <= (_OF_PROGRAMS | _OF_SIZES if warned else _OF_PROGRAMS) or _NOT_HANDLED.search(line):
                 return False
             kind = Kind.RECORDED
         known = {each.signature.name: each.signature for each in candidates}

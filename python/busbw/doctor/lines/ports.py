@@ -13,8 +13,14 @@ MAX_BLOCKS = 4096
 _STARTS = ("CA '", "hca_id:", "Settings for ", "Infiniband device '")
 _PORT = re.compile(r"\s{1,16}(?:Port|port:?)\s{0,8}(\d{1,3}):?\s*$")
 _STATE = re.compile(r"\s{1,24}(?:State: *(\w+)|state:\s{1,16}(?:PORT_|\d: )(\w+)|Link detected: (\w+))")
+_LINK = re.compile(
+    r"link (?P<card>[\w-]{1,40})/(?P<port>\d{1,3}) .{0,160}?state (?P<state>\w{1,20}) physical_state \w{1,20}"
+    r"(?: netdev (?P<netdev>\w{1,20}))?"
+)
+"""A row of `rdma link`."""
+_CARD = re.compile(r"\b(?:mlx\d|bnxt_re|irdma|ib|ibp|roce|rocep|hsn|en[ops]|eth)[\w-]{0,24}\b")
 _LEFT_OUT = re.compile(
-    r"\b(?P<card>(?:mlx\d|bnxt_re|irdma|ib|ibp|roce|rocep|hsn|en[ops]|eth)[\w-]{0,24})\b(?! port \d status)"
+    _CARD.pattern + r"(?! port \d status)"
     r"[^.;\n]{0,100}\b(?:unused|not (?:in use|used|cabled|connected on purpose)|unplugged|no cable|spare|on purpose"
     r"|by design|storage port|left down)\b",
     re.IGNORECASE,
@@ -47,6 +53,8 @@ class Ports:
     """Cards of which somebody says that they are not to work."""
     noted: bool = False
     """Whether the last line said so."""
+    rows: list[str] = field(default_factory=list)
+    """The cards that lines outside of blocks call down."""
     _open: _Block | None = None
 
     def follows(self, line: str) -> bool:
@@ -57,6 +65,12 @@ class Ports:
             return True
         if self._open is None or (line and not line[0].isspace()):
             self._note(line)
+            if found := _LINK.match(line):
+                self._begin(found["card"], int(found["port"]))
+                self.blocks[-1].active = found["state"] == "ACTIVE"
+                wired = " lid " in line or (found["netdev"] or "").startswith("ib")
+                self.blocks[-1].layer = "InfiniBand" if wired else "Ethernet"
+                return True
         if self._open is None:
             return False
         if line and not _INNER.match(line):
@@ -75,14 +89,17 @@ class Ports:
 
     def _note(self, line: str) -> None:
         self.noted = False
-        if self.blocks and len(line) < _MAX_NOTE and (found := _LEFT_OUT.search(line)):
-            self.left_out.add(found["card"])
+        if len(line) < _MAX_NOTE and _LEFT_OUT.search(line) and len(self.left_out) < MAX_BLOCKS:
+            self.left_out.update(_CARD.findall(line))
             self.noted = True
 
-    def told(self) -> None:
+    def told(self, line: str) -> None:
         """A signature spoke of the line."""
         if self._open is not None:
             self._open.told += 1
+        elif len(self.rows) < MAX_BLOCKS:
+            named = _CARD.search(line)
+            self.rows.append(named[0] if named else "")
 
     def _begin(self, card: str, port: int = 1) -> None:
         self._open = _Block(card, port)
@@ -98,8 +115,8 @@ class Ports:
         plain = any(not each.layer for each in working)
         kinds = [each.layer for each in working]
         most = max(set(kinds), key=kinds.count, default="")
-        return sum(
-            each.told
+        unused = [
+            each
             for each in self.blocks
             if each.active is False
             and (
@@ -109,4 +126,6 @@ class Ports:
                 or (each.port > 1 and each.card in cards)
                 or (plain and not each.layer and not _NETWORK.match(each.card))
             )
-        )
+        ]
+        cards = {each.card for each in unused} - {each.card for each in self.blocks if each not in unused}
+        return sum(each.told for each in unused) + sum(each in cards | self.left_out for each in self.rows)

@@ -73,6 +73,8 @@ _LINES = (
     # The names of a table's columns: words of errors, two spaces or more between, no verb and no figure.
     r"^(?:[\w\[\].-]{1,40}:)?\s{0,40}(?!.{0,200}\d)(?-i:[A-Z#%][\w#%/().-]{0,30}(?: [A-Z(][\w/().-]{0,30}){0,3})"
     r"(?:\s{2,40}(?-i:[A-Z#%][\w#%/().-]{0,30}(?: [A-Z(][\w/().-]{0,30}){0,3})){2,20}\s*$",
+    # Answers that were graded: the model's, and no program's.
+    r"^\S{1,60}/\d{1,6}: (?:FAILED|PASSED)\b|^\W{0,4}\d{1,6} more (?-i:FAILED|PASSED)\b",
     # What TeX says of a text that it sets.
     r"\\(?:OT1|T1|TU)/\w{2,12}/",
     # What a manual defines, and what it is asked.

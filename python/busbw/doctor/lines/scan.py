@@ -159,8 +159,8 @@ class Scanning:
         listed = self.ports.follows(line) or self.following.parted(line, number)
         if not source and not self.ports.noted and (known != () or self.ignored):
             self._look_at(line, number, key, known)
-            if listed and "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:
-                self.ports.told()
+            if "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:
+                self.ports.told(line)
         elif not source and key in self.alive_shapes:
             self._lives(line, number)
         within = self._follow_traceback(line, number)
@@ -186,6 +186,7 @@ class Scanning:
             self._close()
         elif key in self.retry_shapes:
             self.retried = (number, line)
+            self.course.tries_again(number)
         elif key in self.start_shapes:
             self.began, self.closed = (number, line), None
         elif self.began[0] and len(line) < MAX_RESULT and life.RESULT.search(line):
@@ -232,7 +233,7 @@ class Scanning:
     def _lives(self, line: str, number: int) -> None:
         """The job goes on there."""
         self.alive = number
-        self.course.goes_on(number, served="HTTP/" in line or "throughput" in line)
+        self.course.goes_on(line, number, served="HTTP/" in line or "throughput" in line)
 
     def _close(self) -> None:
         """The job ends: what it printed until now is what it did."""
@@ -332,8 +333,10 @@ class Scanning:
         if benign.is_echo(line) or any(each.search(line) for each in seen.harmless):
             self.ignored = benign.opens_ignored(line)
             self._follow_course(line, number, {"again"} & seen.watched)
-            if benign.is_retry(line) and len(self.retry_shapes) < MAX_SHAPES:
-                self.retry_shapes.add(key)
+            if benign.is_retry(line):
+                self.course.tries_again(number)
+                if len(self.retry_shapes) < MAX_SHAPES:
+                    self.retry_shapes.add(key)
             return (), seen.watched
         self._follow_life(line, key, number, seen.watched)
         count_kind(line, self.kinds)

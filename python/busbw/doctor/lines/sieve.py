@@ -306,7 +306,7 @@ class Sieve:
             if state is not None and not scanning.ignored:
                 if state == _ALIVE:
                     scanning.alive = number
-                    scanning.course.goes_on(number, served=b"HTTP/" in raw or b"throughput" in raw)
+                    scanning.course.goes_on(raw, number, served=b"HTTP/" in raw or b"throughput" in raw)
                 elif state == _NCCL:
                     repeated += 1
                 else:

@@ -102,6 +102,8 @@ _CALM = re.compile(
     r"\"|at \w|#\s)",
     re.IGNORECASE,
 )
+_ASKED = re.compile(r"\s{0,8}(?!.{0,400}(?:[:=\]]\s|\d:\d))[A-Za-z\"'].{8,400}\?\W{0,3}$")
+"""What somebody asks is no line of a log."""
 RULE = "-" * 60
 _RULE = re.compile(r"(?:^|[\s:])-{60,}\s*$")
 _BOXED = re.compile(
@@ -187,6 +189,8 @@ class Trouble:
         if len(self.strange) >= MAX_STRANGE:
             return False
         words = _words_in(line) if words is None else words
+        if _ASKED.match(line):
+            return False
         calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
         thrown = calm and _THROWN.search(line) is not None
         if calm and not thrown:

@@ -87,8 +87,10 @@ def _is_of_end(scan: Scan, line: int, text: str) -> bool:
     return scan.course.had_ended(scan.alive, line) and _OF_END.search(text[:MAX_LOOK]) is not None
 
 
-def _came_through(scan: Scan, text: str) -> bool:
-    """Whether the job went on after the same line before, or the line says that it does without."""
+def _came_through(scan: Scan, line: int, text: str) -> bool:
+    """Whether the job went on after the same line before, or the line says that it does without, or is tried again."""
+    if _tried_again(scan, line):
+        return True
     on = max(scan.alive, scan.course.whole)
     shape = text.translate(_DIGITS)
     return on > 0 and (
@@ -102,7 +104,7 @@ _DIGITS = str.maketrans("", "", "0123456789")
 def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
     for scan in scans:
         for line, text in scan.strange:
-            if _is_of_end(scan, line, text) or _came_through(scan, text):
+            if _is_of_end(scan, line, text) or _came_through(scan, line, text):
                 continue
             if line > max(scan.alive, scan.course.whole) and not _DULL.search(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
@@ -147,7 +149,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
     """The first line that speaks of an error, where nothing at all says what it is about."""
     for scan in scans:
         for line, text in scan.strange:
-            if dull.search(text) or _is_of_end(scan, line, text) or _came_through(scan, text):
+            if dull.search(text) or _is_of_end(scan, line, text) or _came_through(scan, line, text):
                 continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.
@@ -175,6 +177,11 @@ def _of_writer(scan: Scan, text: str) -> str | None:
     if scan.kinds.get("perftest") and _CHOICE.search(text[:MAX_LOOK]):
         return "bad-arguments"
     return next((name for writer, name in _CHECKED.items() if scan.kinds.get(writer)), None)
+
+
+def _tried_again(scan: Scan, line: int) -> bool:
+    """Whether its program tried again behind that line, and came on or is at it no more."""
+    return scan.course.tried_again(line) and (line < max(scan.alive, scan.course.done) or not scan.retried[0])
 
 
 def _cut_off(scans: Sequence[Scan]) -> Iterator[Finding]:
