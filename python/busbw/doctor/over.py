@@ -50,6 +50,8 @@ class _Job:
     scan: Scan
     is_whole: bool
     begun: int
+    fatal: int
+    """The last line of what ends jobs."""
 
     @property
     def alive(self) -> int:
@@ -73,6 +75,11 @@ class _Job:
         if self.began_again(line):
             return line < course.done
         return line < self.scan.alive and line < course.succeeded
+
+    def went_through(self, hit: Hit) -> bool:
+        """Whether its one program took steps after that, and did its work, with nothing fatal behind that end."""
+        course = self.scan.course
+        return not hit.who and hit.last < min(self.scan.alive, course.whole) and self.fatal < course.whole
 
     def had_ended(self, line: int) -> bool:
         """Whether before that line the job's work was done, and nothing of it came after."""
@@ -112,7 +119,15 @@ def survivors(
     `whole` are the logs in which no rank's init remained open; `begun` says in which line of a log all ranks had begun
     an init; `light` are the signatures that tell of no fault.
     """
-    jobs = {each.source: _Job(each, each.source in whole, begun.get(each.source, 0)) for each in scans}
+    fatal = {
+        source: max(hit.last for name, found in merged.items() if _ends_a_job(SIGNATURES[name]) for at, hit in found
+                    if at == source)
+        for source in {at for name, found in merged.items() if _ends_a_job(SIGNATURES[name]) for at, _ in found}
+    }  # fmt: skip
+    jobs = {
+        each.source: _Job(each, each.source in whole, begun.get(each.source, 0), fatal.get(each.source, 0))
+        for each in scans
+    }
     over = {name for name, found in merged.items() if _is_over(SIGNATURES[name], found, jobs)}
     soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, jobs)}
     # Whatever the job failed of later, it was not what had kept ranks apart before.
@@ -167,7 +182,9 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
     return fatal and all(
-        jobs[source].ended_well(hit.last) or _is_of_trial(signature, hit, jobs[source].scan.course.succeeded)
+        jobs[source].ended_well(hit.last)
+        or jobs[source].went_through(hit)
+        or _is_of_trial(signature, hit, jobs[source].scan.course.succeeded)
         for source, hit in found
     )
 

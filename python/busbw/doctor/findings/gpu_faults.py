@@ -11,6 +11,8 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.machine.topology.gpu_state import GpuState
 
 NAME = "gpu-faults"
+_DESKTOP = re.compile(r"\b(?:GeForce|GTX|TITAN|RTX [2-5]0\d0|Quadro)\b")
+"""Cards that people put together as they have them, and know it."""
 _DISPLAY = re.compile(r"\bDisplay\b|\bT4\d\d\b|\bT1000\b|\bNVS\b")
 """Cards for a screen, which no job uses."""
 _LARGE_MIB, _WINDOW_MIB = 70_000.0, 4096.0
@@ -104,7 +106,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     names = [name for name in names if not _DISPLAY.search(name)]
     if len(names) > 1:
         yield Finding(
-            NAME, Severity.WARNING, f"GPUs of {len(names)} products in one machine",
+            NAME, Severity.NOTE if all(map(_DESKTOP.search, names)) else Severity.WARNING,
+            f"GPUs of {len(names)} products in one machine",
             (Evidence(", ".join(names), facts.machine.source if facts.machine else ""),),
             Cost("collectives run at the rate of the slowest"), "use GPUs of one product (CUDA_VISIBLE_DEVICES)",
             Proof(instruction="measure the groups apart"),

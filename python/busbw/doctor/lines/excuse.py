@@ -48,6 +48,8 @@ _LOGGED = re.compile(
     r"(?:^|[\s\[|(])(?:ERROR|WARNING|WARN|INFO|Error|Warning)[\]\s:|)-]|^[EWI]\d{4} |level=(?:error|warn)", re.ASCII
 )
 """How a logger's record begins, of which a traceback may be a part."""
+_CALM_LEVEL = re.compile(r"\[(?:[IVD]|INFO|DEBUG|VERBOSE)\]|(?:^|[\s|])(?:INFO|DEBUG)[\s|:-]")
+"""Who tells of an exception as information has caught it."""
 _AT_EXIT = re.compile(
     r"cannot schedule new futures after|\bEvent loop is closed|Python is likely shutting down"
     r"|can't create new thread at interpreter shutdown|BrokenPipeError|terminate called without an active exception"
@@ -104,10 +106,14 @@ class Excused:
         """Any line, after it was looked at: what stands before a traceback tells how it came into the log."""
         self._before = (number, line)
 
-    def begin(self, number: int) -> None:
-        """A traceback begins."""
-        before, line = self._before
+    def begin(self, line: str, number: int) -> None:
+        """A traceback begins in that line, which may tell in front of it why it is shown."""
         self._open = None
+        head = line.partition("Traceback")[0]
+        if _CALM_LEVEL.search(head) or is_handled(f"{head}exception"):
+            self._open = Kind.HANDLED
+            return
+        before, line = self._before
         if before == number - 1 and not speaker(line):
             if _IN_THREAD.search(line):
                 self._open = Kind.AT_EXIT

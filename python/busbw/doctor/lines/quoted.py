@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 
 _VERBS = (
     r"(?:Fix(?:e[sd])?|Resolve[sd]?|Handle|Add|Remove|Revert|Merge|Avoid|Prevent|Improve|Support|Document|Allow|Do not"
@@ -69,6 +70,11 @@ _LINES = (
     r"\b(?:NoExecute|NoSchedule)(?: op=|:|$)|\{\{ ?[$.]\w",
     # The head of a table of counters.
     r"^\W{0,3}\|[^|]{0,60}\b(?:errors?|failures?) (?:counts?|counters|statistics|summary|details)\s{0,200}\|\s*$",
+    # The names of a table's columns: words of errors, two spaces or more between, no verb and no figure.
+    r"^(?:[\w\[\].-]{1,40}:)?\s{0,40}(?!.{0,200}\d)(?-i:[A-Z#%][\w#%/().-]{0,30}(?: [A-Z(][\w/().-]{0,30}){0,3})"
+    r"(?:\s{2,40}(?-i:[A-Z#%][\w#%/().-]{0,30}(?: [A-Z(][\w/().-]{0,30}){0,3})){2,20}\s*$",
+    # What TeX says of a text that it sets.
+    r"\\(?:OT1|T1|TU)/\w{2,12}/",
     # What a manual defines, and what it is asked.
     r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
     r"|\bexit (?:codes?|status)\b\W{1,3}0 [\w ]{2,20}, 1 \w"
@@ -171,6 +177,8 @@ _MANUAL = re.compile(
     r"|(?-i:Fixed|Known|Resolved|Closed) (?:Issues|Problems|Bugs)\s*$|\S{2,40} Release (?:Notes?\b|\d)",
     re.IGNORECASE,
 )
+_EXAMPLE = re.compile(r"#{1,5} .{0,80}\b(?:examples?|samples?|how it looks)\b", re.IGNORECASE)
+"""What a text that explains errors shows below such a heading, it shows to explain."""
 _EXPLAINED = re.compile(
     r"\W{0,3}\|(?=[^\n]{0,200}\|)[^\n]{0,200}\b(?:meaning|description|explanation|cause|what to do|action|remedy"
     r"|remediation|resolution|recommendation|how to fix|notes?|cure)\s{0,40}\|",
@@ -185,15 +193,47 @@ _LOG = re.compile(
 """How a log's own line begins; what the manual of a program quotes has words around it."""
 
 
+_STATEMENT = re.compile(
+    r"\s{0,60}(?:import \w|from [\w.]{1,80} import |(?:async )?def \w{1,60}\(|class \w{1,60}\b.{0,80}:$"
+    r"|return\b|raise\b|@\w|(?:if|elif|for|while|with|except|try|else|finally)\b.{0,200}:(?:\s{0,4}#.*)?$)"
+)
+"""A line of Python that is no line of anything else."""
+_AS_CODE = re.compile(
+    r"\s{0,60}(?:[\w.\[\]\"', ]{1,80} [-+*/|]?= \S|[\w.]{1,80}\(.{0,200}[\w)\]\"',]$|#|\"\"\""
+    r"|['\"].{0,200}[\"'][,)]{0,3}$|[)\]}]{1,4},?$|(?:pass|break|continue|global \w+)$)"
+)
+_WINDOW, _SHARE, _FEWEST = 12, 0.75, 3
+
+
+class Code:
+    """Whether lines are of a program's source: most of those before it are, and some can be nothing else."""
+
+    def __init__(self) -> None:
+        self._last: deque[int] = deque(maxlen=_WINDOW)
+
+    def holds(self, line: str) -> bool:
+        """Whether the line is amid such lines, and looks like one."""
+        if not line or line.isspace():
+            return False
+        kind = 2 if _STATEMENT.match(line) else 1 if _AS_CODE.match(line) else 0
+        before = list(self._last)
+        self._last.append(kind)
+        if not kind or "File " in line:
+            return False
+        return before.count(2) >= _FEWEST and sum(map(bool, before)) >= _SHARE * len(before)
+
+
 class Section:
-    """Whether lines belong to a comment of C, a program's help, a manual or table of errors, or rules of alerts."""
+    """Whether lines belong to source, a program's help, a manual or table of errors, or rules of alerts."""
 
     def __init__(self) -> None:
         self._kind = ""
+        self._code = Code()
+        self._explained = False
 
     def holds(self, line: str) -> bool:
         """Whether the line is of such a part; the line that opens one is."""
-        if self._opens(line):
+        if self._code.holds(line) or self._opens(line):
             return True
         if self._kind and self._closes(line):
             self._kind = ""
@@ -203,7 +243,9 @@ class Section:
         if len(line) > 200:
             return False
         first = line.lstrip()[:1]
-        if first == "#" or " Release " in line or line.rstrip().endswith(("ssues", "roblems", "ugs")):
+        if first == "#" and self._explained and _EXAMPLE.match(line):
+            self._kind = "example"
+        elif first == "#" or " Release " in line or line.rstrip().endswith(("ssues", "roblems", "ugs")):
             if _MANUAL.match(line):
                 self._kind = "manual"
         elif first == "/" and line.lstrip().startswith("/*"):
@@ -211,7 +253,7 @@ class Section:
         elif first == "-" and _ALERT.match(line):
             self._kind = "alert"
         elif first == "|" and not self._kind and _EXPLAINED.match(line):
-            self._kind = "table"
+            self._kind, self._explained = "table", True
         elif _HELP.match(line):
             self._kind = "help"
         else:
@@ -221,6 +263,8 @@ class Section:
     def _closes(self, line: str) -> bool:
         if self._kind == "comment":
             return not line.lstrip().startswith("*")
+        if self._kind == "example":
+            return line.startswith("#")
         if self._kind == "table":
             return not line.lstrip().startswith("|")
         if self._kind == "manual":

@@ -157,7 +157,7 @@ class Scanning:
         source = self._is_source(line, number) or self.section.holds(line)
         self.following.go_on(line)
         listed = self.ports.follows(line) or self.following.parted(line, number)
-        if not source and (known != () or self.ignored):
+        if not source and not self.ports.noted and (known != () or self.ignored):
             self._look_at(line, number, key, known)
             if listed and "ib-port-down" in self.hits and self.hits["ib-port-down"].last == number:
                 self.ports.told()
@@ -244,7 +244,7 @@ class Scanning:
         if _TRACEBACK in line and not self.ignored:
             self.thrown, self.frame = (number, line), number
             self.following.begin(line, number)
-            self.excused.begin(number)
+            self.excused.begin(line, number)
             return True
         within = self.frame > 0
         if within:

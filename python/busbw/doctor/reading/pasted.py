@@ -10,7 +10,9 @@ from contextlib import suppress
 
 from busbw.doctor.lines.by_design import without_make
 from busbw.doctor.reading.answers import told
-from busbw.doctor.reading.smi_rows import SPELLED, spelled
+from busbw.doctor.reading.articles import without_articles
+from busbw.doctor.reading.power import with_low_clocks, without_full_power
+from busbw.doctor.reading.smi_rows import spelled
 from busbw.machine.topology.names import takes_bridges
 
 _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
@@ -40,7 +42,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    plain = _without_open_bridges(without_make(_with_low_clocks(_without_full_power(lines))))
+    plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(without_articles(lines)))))
     shown = spelled(list(told(_with_units(plain))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
 
@@ -58,73 +60,6 @@ def unfolded(text: str) -> str:
     for number, line in _joined(lines, width):
         kept[number - 1] = line
     return "\n".join(kept)
-
-
-_CAPPED = re.compile(r"\s+SW Power Cap\s*: Active\s*$")
-_POWER = re.compile(r"\s+(Current|Default) Power Limit\s*: (\d{2,4}\.\d\d W)")
-_POWER_WORD = re.compile(r"\bpower (?:limit|draw|usage)|\d ?W\b", re.IGNORECASE)
-_OTHER_REASONS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
-
-
-def _without_full_power(lines: list[str]) -> list[str]:
-    """The text of `nvidia-smi -q` without its word for a GPU at its limit, where each limit is the GPU's own.
-
-    That is how healthy GPUs work under full load; a limit that was lowered shows beside its default. A list of all
-    reasons without limits (`-d PERFORMANCE`) says the same where no other reason holds.
-    """
-    if not any(map(_CAPPED.match, lines)):
-        return lines
-    limits: dict[str, list[str]] = {"Current": [], "Default": []}
-    for found in filter(None, map(_POWER.match, lines)):
-        limits[found[1]].append(found[2])
-    if limits["Default"] or limits["Current"]:
-        if limits["Current"] != limits["Default"] and not _is_full(limits["Current"], lines):
-            return lines
-    elif any(_POWER_WORD.search(line) for line in lines) or not all(
-        any(reason in line and line.rstrip().endswith(": Not Active") for line in lines) for reason in _OTHER_REASONS
-    ):
-        return lines
-    return ["" if _CAPPED.match(line) else line for line in lines]
-
-
-_HIGHEST = "700.00 W"
-"""What H100 and H200 of SXM boards draw at most, by their maker; only later GPUs have a higher limit."""
-_LATER = re.compile(r"\b(?:G?B[123]00|R[12]00)\b")
-
-
-def _is_full(current: list[str], lines: list[str]) -> bool:
-    """Whether a limit that is shown without its default is the highest that such GPUs have, and nothing else holds."""
-    return (
-        set(current) == {_HIGHEST}
-        and not any("Default Power Limit" in line or _LATER.search(line) for line in lines)
-        and all(any(reason in line and ": Not Active" in line for line in lines) for reason in _OTHER_REASONS)
-    )
-
-
-_CLOCKS = re.compile(r"\s{4,8}((?:Max )?Clocks)\s*$")
-_SM = re.compile(r"\s{6,12}SM\s*: (\d{2,4}) MHz")
-_BY_HAND = re.compile(r"\s+Applications Clocks Setting\s*: Active\s*$")
-_LOW = 0.6  # of the highest clock; a GPU that its own default keeps lower stays above
-
-
-def _with_low_clocks(lines: list[str]) -> list[str]:
-    """The text of `nvidia-smi -q`, where a clock set by hand holds a GPU far below its highest, with that in words."""
-    if not any(map(_BY_HAND.match, lines)):
-        return lines
-    kept, section, now, by_hand = list[str](), "", 0, False
-    for line in lines:
-        kept.append(line)
-        if line.startswith("GPU "):
-            section, now, by_hand = "", 0, False
-        elif _BY_HAND.match(line):
-            by_hand = True
-        elif found := _CLOCKS.match(line):
-            section = found[1]
-        elif section and (clock := _SM.match(line)):
-            if section == "Max Clocks" and by_hand and 0 < now < _LOW * int(clock[1]):
-                kept[-1] = f"{SPELLED}GPU clocks are limited to {now} MHz of {clock[1]} MHz: clocks set by hand"
-            now, section = (int(clock[1]) if section == "Clocks" else now), ""
-    return kept
 
 
 _BOARD = re.compile(r"\s*GPU \d{1,3}: (.{3,60}) \(UUID")

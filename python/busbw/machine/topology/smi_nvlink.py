@@ -35,9 +35,16 @@ def read_nvlink_status(text: str, source: str) -> tuple[LinkStates, ...]:
             last = gpus[-1]
             active = (*last.active_GBps, float(found[2])) if found[2] else last.active_GBps
             gpus[-1] = LinkStates(last.index, last.name, active, last.inactive + (not found[2]), last.line)
+    gpus = _without_bare(gpus)
     if not gpus or not any(gpu.active_GBps or gpu.inactive for gpu in gpus):
         raise UserError(f"{source} shows no links of `nvidia-smi nvlink -s`")
     return tuple(gpus)
+
+
+def _without_bare(gpus: list[LinkStates]) -> list[LinkStates]:
+    """Without a GPU's further entries that show no link: listings of its errors, and `nvidia-smi -L`, name it too."""
+    shown = {each.index for each in gpus if each.active_GBps or each.inactive}
+    return [each for each in gpus if each.active_GBps or each.inactive or each.index not in shown]
 
 
 def as_machine(text: str, source: str) -> Machine:
