@@ -8,7 +8,7 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.lines.by_design import SAID, without_make
-from busbw.doctor.reading.mixed import tells_fault, tells_job
+from busbw.doctor.reading.mixed import as_set, tells_fault, tells_job
 from busbw.doctor.reading.pasted import unfolded
 from busbw.doctor.reading.snapshot import HostState, Snapshot, TextFile
 from busbw.machine.topology.assemble import together
@@ -88,7 +88,7 @@ def _apart(rest: str) -> tuple[str, str]:
     lines = rest.split("\n")
     own = [_ASSIGNED.match(line) is not None for line in lines]
     said = "\n".join("" if each else line for each, line in zip(own, lines, strict=True))
-    return said, "\n".join(line if each else "" for each, line in zip(own, lines, strict=True))
+    return said, "\n".join(as_set(line) if each else "" for each, line in zip(own, lines, strict=True))
 
 
 def _with_rest(snapshot: Snapshot, name: str, rest: str) -> Snapshot:
