@@ -11,7 +11,8 @@ from busbw.doctor.remedy import evidence, removal, without
 from busbw.doctor.signature import Stage
 from busbw.machine.nccl.conf import Setting
 from busbw.machine.nccl.log_model import Communicator, NcclLog
-from busbw.machine.topology.model import Nic
+from busbw.machine.topology.audit import NEAR
+from busbw.machine.topology.model import Machine, Nic
 
 NAME = "network-interface"
 _LARGE_BYTES = 32 << 20
@@ -60,7 +61,7 @@ def _rdma_names(facts: Facts) -> Iterator[Finding]:
         return
     devices = [nic for nic in machine.nics if nic.rdma and not nic.name.startswith(("0", "1", "f"))]
     chosen = [nic for nic in devices if matches(setting.value, nic.name)]
-    if devices and len(chosen) < len(devices):
+    if devices and len(chosen) < len(devices) and not _takes_the_nearest(facts.visible or machine, devices, chosen):
         unused = [nic.name for nic in devices if nic not in chosen]
         none = not chosen
         yield _finding(
@@ -69,6 +70,15 @@ def _rdma_names(facts: Facts) -> Iterator[Finding]:
             + " RDMA device unused", Evidence(f"unused: {', '.join(unused[:16])}", machine.source),
             "between nodes " + ("no RDMA at all" if none else f"{len(chosen) / len(devices):.0%} of the bandwidth"),
         )  # fmt: skip
+
+
+def _takes_the_nearest(machine: Machine, devices: list[Nic], chosen: list[Nic]) -> bool:
+    """Whether each NIC beside a GPU in use was chosen: others are of other GPUs, or for storage."""
+    near = [
+        nic for nic in devices
+        if any((pair := machine.between(gpu.key, nic.key)) is not None and pair.path in NEAR for gpu in machine.gpus)
+    ]  # fmt: skip
+    return bool(near) and all(nic in chosen for nic in near)
 
 
 def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.findings.network_interface import matches
+from busbw.doctor.remedy import evidence, without
 from busbw.doctor.signature import Stage
 from busbw.machine.nccl.log_model import NcclLog
-from busbw.machine.topology.model import Machine, PathType
+from busbw.machine.topology.audit import NEAR
+from busbw.machine.topology.model import Machine, Nic, PathType
 
 NAME = "nic-far"
 _COST = Cost(
@@ -24,6 +28,9 @@ _CURE = (
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
+    if (far := chosen_far(facts)) is not None:
+        yield _of_choice(facts, far)
+        return
     told = [(log, log.gdr["too far"]) for log in facts.logs if by_distance(log)]
     said = [Evidence(each.text, log.source, each.line) for log, each in told]
     machine = facts.machine
@@ -48,6 +55,60 @@ def examine(facts: Facts) -> Iterator[Finding]:
             NAME, Severity.WARNING, "GPU and NIC lie too far apart for GPU Direct RDMA: NCCL leaves it off by distance",
             tuple(said[:4]), _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FarChoice:
+    """NICs that a list of NCCL_IB_HCA takes, all beyond the socket of the job's GPUs, and those near them."""
+
+    gpus: tuple[str, ...]
+    far: tuple[str, ...]
+    near: tuple[str, ...]
+
+
+def chosen_far(facts: Facts) -> FarChoice | None:
+    """Whether NCCL_IB_HCA leaves the job's GPUs no NIC of their own socket, though there are nearer ones."""
+    value, machine = facts.value("NCCL_IB_HCA"), facts.visible
+    if value is None or machine is None or not machine.gpus:
+        return None
+    nics = [nic for nic in machine.nics if nic.rdma]
+    chosen = [nic for nic in nics if matches(value, nic.name)]
+    paths = {(gpu.key, nic.name): pair.path for gpu in machine.gpus for nic in nics
+             if (pair := machine.between(gpu.key, nic.key)) is not None}  # fmt: skip
+    far = all(paths.get((gpu.key, nic.name)) is PathType.SYS for gpu in machine.gpus for nic in chosen)
+    near = _reached(machine, nics, paths, NEAR) or _reached(machine, nics, paths, _OF_ONE_SOCKET)
+    if not chosen or not far or not near:
+        return None
+    return FarChoice(tuple(gpu.key for gpu in machine.gpus), tuple(nic.name for nic in chosen), near)
+
+
+_OF_ONE_SOCKET = frozenset({PathType.PHB, PathType.NODE})
+
+
+def _reached(
+    machine: Machine, nics: list[Nic], paths: dict[tuple[str, str], PathType], ways: frozenset[PathType]
+) -> tuple[str, ...]:
+    """The NICs that some GPU reaches by one of these ways."""
+    return tuple(nic.name for nic in nics if any(paths.get((gpu.key, nic.name)) in ways for gpu in machine.gpus))
+
+
+def _of_choice(facts: Facts, choice: FarChoice) -> Finding:
+    setting, machine = facts.settings["NCCL_IB_HCA"], facts.machine
+    far, near = ",".join(choice.far[:8]), ",".join(choice.near[:8])
+    gpus = choice.gpus[0] + (f" to {choice.gpus[-1]}" if len(choice.gpus) > 1 else "")
+    direct = [(log.source, pair) for log in facts.logs if log.largest for pair in log.largest.transports
+              if pair.kind == "NET" and not pair.gdr]  # fmt: skip
+    said = [Evidence(f"{pair.sender} -> {pair.receiver} over NET/{pair.detail} without GDRDMA", source, pair.line)
+            for source, pair in direct[:1]]  # fmt: skip
+    return Finding(
+        NAME, Severity.NOTE if facts.ran_on_one_node else Severity.WARNING,
+        f"NCCL_IB_HCA takes {far}, which lie on another socket than the GPUs in use ({gpus}: SYS); {near} are beside "
+        "them",
+        (evidence(setting), Evidence(f"SYS from {gpus} to {far}, nearer to {near}",
+                                     machine.source if machine else ""), *said),
+        _COST, f"NCCL_IB_HCA={near} on all hosts, or leave it unset: NCCL takes the NICs nearest to its GPUs",
+        without(setting), stage=Stage.SYSTEM,
+    )  # fmt: skip
 
 
 def _is_hidden(facts: Facts) -> bool:
