@@ -38,6 +38,8 @@ _COLUMNS = re.compile(r"(?:[a-z_]{3,30}(?: \[MiB\])?, ?){2,8}[a-z_]{3,30}(?: \[M
 _RAY = "ray::"
 _NEAR = 1000
 """Of processes with such near numbers one may have started the other."""
+_FEWEST = 4
+"""GPUs of a job whose processes have one name with another program's."""
 _OF_MPS = ("nvidia-cuda-mps", "Xorg", "gnome")
 
 
@@ -146,6 +148,8 @@ def _apart(rows: list[_Row]) -> tuple[str, list[_Row]]:
     job = max(on, key=lambda name: (_BENCHMARK.search(name) is not None, len(on[name])), default="")
     if not job or len(on[job]) < 2:
         return "", []
+    if len(on) == 1:
+        return job, _far_ones(rows)
     own = [each.pid for each in rows if each.name == job]
     others = [
         each
@@ -157,3 +161,23 @@ def _apart(rows: list[_Row]) -> tuple[str, list[_Row]]:
     ]
     gpus = {each.gpu for each in others}
     return (job, others) if gpus and gpus < on[job] else ("", [])
+
+
+def _far_ones(rows: list[_Row]) -> list[_Row]:
+    """Of processes with one name those that were not started with the others, on GPUs that the others use as well.
+
+    A launcher starts one process for each GPU at once, so that their numbers are near each other.
+    """
+    by_pid = sorted(rows, key=lambda each: each.pid)
+    groups: list[list[_Row]] = []
+    for each in by_pid:
+        if groups and each.pid - groups[-1][-1].pid <= _NEAR:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    job = max(groups, key=lambda group: len({each.gpu for each in group}))
+    on = {each.gpu for each in job}
+    others = [each for group in groups if group is not job for each in group]
+    gpus = {each.gpu for each in others}
+    one_each = len({each.pid for each in job}) == len(on) == len(job)
+    return others if one_each and len(on) >= _FEWEST and gpus <= on and 2 * len(gpus) <= len(on) else []

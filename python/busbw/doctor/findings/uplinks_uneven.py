@@ -54,7 +54,7 @@ def _rows(shown: Shown) -> Iterator[_Row]:
     """Uplinks of tables of rates: a port, what it is called, and the parts of its rate in use, in and out."""
     switch = ""
     for number, line in enumerate(shown.lines, 1):
-        if found := _PROMPT.match(line):
+        if any(each in line for each in "#>:$") and (found := _PROMPT.match(line)):
             switch = found["switch"]
         if "%" not in line or (port := _PORT.match(line)) is None or _UP.search(line, port.end() - 1) is None:
             continue
