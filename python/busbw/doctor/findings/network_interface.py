@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.near_nics import chosen_far, matches, takes_the_nearest
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.doctor.signature import Stage
 from busbw.machine.nccl.conf import Setting
 from busbw.machine.nccl.log_model import Communicator, NcclLog
-from busbw.machine.topology.audit import NEAR
-from busbw.machine.topology.model import Machine, Nic
+from busbw.machine.topology.model import Nic
 
 NAME = "network-interface"
 _LARGE_BYTES = 32 << 20
@@ -59,9 +59,11 @@ def _rdma_names(facts: Facts) -> Iterator[Finding]:
     setting, machine = facts.settings.get("NCCL_IB_HCA"), facts.machine
     if setting is None or not setting.value or machine is None or not facts.has_rdma:
         return
+    if chosen_far(facts) is not None:
+        return  # told as what it is: the list names the NICs of other GPUs
     devices = [nic for nic in machine.nics if nic.rdma and not nic.name.startswith(("0", "1", "f"))]
     chosen = [nic for nic in devices if matches(setting.value, nic.name)]
-    if devices and len(chosen) < len(devices) and not _takes_the_nearest(facts.visible or machine, devices, chosen):
+    if devices and len(chosen) < len(devices) and not takes_the_nearest(facts.visible or machine, devices, chosen):
         unused = [nic.name for nic in devices if nic not in chosen]
         none = not chosen
         yield _finding(
@@ -70,15 +72,6 @@ def _rdma_names(facts: Facts) -> Iterator[Finding]:
             + " RDMA device unused", Evidence(f"unused: {', '.join(unused[:16])}", machine.source),
             "between nodes " + ("no RDMA at all" if none else f"{len(chosen) / len(devices):.0%} of the bandwidth"),
         )  # fmt: skip
-
-
-def _takes_the_nearest(machine: Machine, devices: list[Nic], chosen: list[Nic]) -> bool:
-    """Whether each NIC beside a GPU in use was chosen: others are of other GPUs, or for storage."""
-    near = [
-        nic for nic in devices
-        if any((pair := machine.between(gpu.key, nic.key)) is not None and pair.path in NEAR for gpu in machine.gpus)
-    ]  # fmt: skip
-    return bool(near) and all(nic in chosen for nic in near)
 
 
 def _sockets_between_nodes(facts: Facts) -> Iterator[Finding]:
@@ -197,16 +190,6 @@ def _down(facts: Facts) -> Iterator[Finding]:
                 Cost("its share of the bandwidth between nodes"), "check cable, switch port and subnet manager",
                 Proof(instruction="look at `ibstat` after the repair"),
             )  # fmt: skip
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Whether NCCL's list (`eth,ib`, `=eth0`, `^docker`, `mlx5_0:1`) takes that name."""
-    pattern = pattern.strip()
-    negated = pattern.startswith("^")
-    exact = pattern.lstrip("^").startswith("=")
-    words = [word.strip().partition(":")[0] for word in pattern.lstrip("^=").split(",") if word.strip()]
-    found = any(name == word if exact else name.startswith(word) for word in words)
-    return found != negated
 
 
 def _speed(nic: Nic) -> float:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.network_interface import matches
+from busbw.doctor.near_nics import FarChoice, chosen_far
 from busbw.doctor.remedy import evidence, without
 from busbw.doctor.signature import Stage
 from busbw.machine.nccl.log_model import NcclLog
-from busbw.machine.topology.audit import NEAR
-from busbw.machine.topology.model import Machine, Nic, PathType
+from busbw.machine.topology.model import Machine, PathType
 
 NAME = "nic-far"
 _COST = Cost(
@@ -55,41 +53,6 @@ def examine(facts: Facts) -> Iterator[Finding]:
             NAME, Severity.WARNING, "GPU and NIC lie too far apart for GPU Direct RDMA: NCCL leaves it off by distance",
             tuple(said[:4]), _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class FarChoice:
-    """NICs that a list of NCCL_IB_HCA takes, all beyond the socket of the job's GPUs, and those near them."""
-
-    gpus: tuple[str, ...]
-    far: tuple[str, ...]
-    near: tuple[str, ...]
-
-
-def chosen_far(facts: Facts) -> FarChoice | None:
-    """Whether NCCL_IB_HCA leaves the job's GPUs no NIC of their own socket, though there are nearer ones."""
-    value, machine = facts.value("NCCL_IB_HCA"), facts.visible
-    if value is None or machine is None or not machine.gpus:
-        return None
-    nics = [nic for nic in machine.nics if nic.rdma]
-    chosen = [nic for nic in nics if matches(value, nic.name)]
-    paths = {(gpu.key, nic.name): pair.path for gpu in machine.gpus for nic in nics
-             if (pair := machine.between(gpu.key, nic.key)) is not None}  # fmt: skip
-    far = all(paths.get((gpu.key, nic.name)) is PathType.SYS for gpu in machine.gpus for nic in chosen)
-    near = _reached(machine, nics, paths, NEAR) or _reached(machine, nics, paths, _OF_ONE_SOCKET)
-    if not chosen or not far or not near:
-        return None
-    return FarChoice(tuple(gpu.key for gpu in machine.gpus), tuple(nic.name for nic in chosen), near)
-
-
-_OF_ONE_SOCKET = frozenset({PathType.PHB, PathType.NODE})
-
-
-def _reached(
-    machine: Machine, nics: list[Nic], paths: dict[tuple[str, str], PathType], ways: frozenset[PathType]
-) -> tuple[str, ...]:
-    """The NICs that some GPU reaches by one of these ways."""
-    return tuple(nic.name for nic in nics if any(paths.get((gpu.key, nic.name)) in ways for gpu in machine.gpus))
 
 
 def _of_choice(facts: Facts, choice: FarChoice) -> Finding:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.nic_far import by_distance, chosen_far
+from busbw.doctor.findings.nic_far import by_distance
+from busbw.doctor.near_nics import chosen_far
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "no-gdr"
