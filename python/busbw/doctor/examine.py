@@ -28,6 +28,7 @@ from busbw.doctor.findings import (
     steps_slower,
     suspect_setting,
 )
+from busbw.doctor.lowered_power import with_power
 from busbw.doctor.meanings.acts import with_act
 from busbw.doctor.meanings.advice import with_advice
 from busbw.doctor.meanings.codes import with_code
@@ -35,9 +36,10 @@ from busbw.doctor.meanings.particulars import with_particular
 from busbw.doctor.meanings.places import with_place
 from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
+from busbw.doctor.of_losses import with_losses
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
-from busbw.doctor.together import with_others
+from busbw.doctor.together import with_loader, with_others
 from busbw.doctor.waited_for import with_work
 
 
@@ -55,7 +57,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
-    found = with_work(found, facts.scans)
+    found = with_power(with_losses(with_loader(with_work(found, facts.scans)), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

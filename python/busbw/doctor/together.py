@@ -24,6 +24,29 @@ def with_others(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     return [_told(each, facts, of_xla=of_xla) if each.severity is not Severity.NOTE else each for each in findings]
 
 
+_WAIT = frozenset({"watchdog-timeout", "stuck-in-collective"})
+_FETCHES = "waits for its data"
+
+
+def with_loader(findings: Sequence[Finding]) -> list[Finding]:
+    """Where stacks show one rank in its loader, and others in a collective, these wait for that one."""
+    loader = next((each for each in findings if each.name == "data-bound" and _by_stack(each)), None)
+    if loader is None or not any(each.name in _WAIT and each.severity is Severity.ERROR for each in findings):
+        return list(findings)
+    return [
+        replace(each, severity=Severity.ERROR)
+        if each is loader
+        else replace(each, severity=Severity.NOTE, title=f"follows from {loader.name}: {each.title}")
+        if each.name in _WAIT and each.severity is not Severity.NOTE
+        else each
+        for each in findings
+    ]
+
+
+def _by_stack(finding: Finding) -> bool:
+    return f" {_FETCHES}" in finding.title and finding.title.startswith("the rank of ")
+
+
 def _told(finding: Finding, facts: Facts, *, of_xla: bool) -> Finding:
     of_nccl = any("NCCL WARN" in seen.fact or "Bootstrap" in seen.fact for seen in finding.evidence)
     if finding.name == "no-interface" and of_nccl and (value := facts.value("NCCL_SOCKET_IFNAME")):

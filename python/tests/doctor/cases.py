@@ -265,6 +265,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "data-bound": lambda: healthy(logs=(shown(*(f"step {n} time: 0.91 data: 0.7{n}" for n in range(9))),)),
     "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
+    "uplinks-uneven": lambda: healthy(
+        logs=(shown(*(f"Et{n}/1  spine-{n}  0:30  1.0  {99.1 if n == 2 else 0.1}%  3  1.0  0.2%" for n in range(5))),)
+    ),
     "port-slower": lambda: healthy(logs=(shown(*(each for n in range(3) for each in ports(n, slow=n == 1))),)),
     "pci-narrow": lambda: healthy(logs=(log(said("+ PCI[12.0] - GPU/1000 (0)"), said("+ PCI[0.8] - GPU/2000 (1)")),)),
     "gpu-missing": lambda: healthy(listed_gpus=5),

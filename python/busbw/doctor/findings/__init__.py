@@ -65,6 +65,7 @@ from busbw.doctor.findings import (
     stuck_in_collective,
     suspect_setting,
     topology_file,
+    uplinks_uneven,
 )
 
 Examination = Callable[[Facts], Iterator[Finding]]
@@ -112,6 +113,7 @@ FINDINGS: Mapping[str, Examination] = {
         data_bound,
         slowed_by,
         mtu_path,
+        uplinks_uneven,
         port_slower,
         pci_narrow,
         nvlink_domain,

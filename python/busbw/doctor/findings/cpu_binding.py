@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from statistics import median
 
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.reading.shown import Shown
 from busbw.doctor.reading.snapshot import HostState, ProcessState
 from busbw.doctor.signature import Stage
 from busbw.machine.topology.cpulist import read_list, read_mask, write_list
@@ -30,6 +32,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield from _too_few(facts, process, host)
         yield from _far(facts, process)
     yield from _by_log(facts)
+    for shown in facts.shown:
+        yield from _crowded(shown)
 
 
 def _too_few(facts: Facts, process: ProcessState, host: HostState | None) -> Iterator[Finding]:
@@ -116,3 +120,57 @@ def _processors(text: str) -> tuple[tuple[int, ...], str]:
         return read_mask(found["mask"]), found["gpu"]
     found = _LIST.search(text)
     return (read_list(found["cpus"]), found["gpu"] or "") if found else ((), "")
+
+
+_ALLOWED = re.compile(r"(?:'s current affinity list|\bCpus_allowed_list):\s{1,8}(?P<cpus>\d[\d,-]{0,400})\b")
+_MPSTAT = re.compile(
+    r"(?:Average:|\d\d:\d\d:\d\d(?: [AP]M)?)\s{1,12}(?P<cpu>\d{1,4})(?:\s{1,12}\d{1,3}[.,]\d\d){6,10}\s{1,12}"
+    r"(?P<idle>\d{1,3}[.,]\d\d)\s*$"
+)
+_TOP = re.compile(r"%?Cpu(?P<cpu>\d{1,4})\s{0,3}: .{10,120}?(?P<idle>\d{1,3}[.,]\d)\s?id\b")
+_JOB = re.compile(r"\bJobId=(?P<job>\d{1,12})\b")
+_SHARED_NODE = re.compile(r"\bOverSubscribe=(?:YES|OK|FORCE)\b")
+_NO_TIME, _RESTS = 5.0, 80.0
+"""Per cent of the time that a processor does nothing: one that is full, and one that nobody uses."""
+
+
+def _crowded(shown: Shown) -> Iterator[Finding]:
+    """Processes that may use some processors alone, all of them full, while others of the host do nothing."""
+    allowed: dict[tuple[int, ...], list[Evidence]] = defaultdict(list)
+    idle: dict[int, tuple[float, Evidence]] = {}
+    jobs, shares = dict[str, None](), False
+    for number, line in enumerate(shown.lines, 1):
+        if "ffinity list" in line or "Cpus_allowed_list" in line:
+            if (found := _ALLOWED.search(line)) and (cpus := tuple(read_list(found["cpus"]))):
+                allowed[cpus].append(Evidence(shortened(line.strip(), 160), shown.source, number))
+        elif found := _MPSTAT.match(line) or _TOP.match(line):
+            share = float(found["idle"].replace(",", "."))
+            idle[int(found["cpu"])] = share, Evidence(shortened(line.strip(), 160), shown.source, number)
+        elif "JobId=" in line and (found := _JOB.search(line)):
+            jobs[found["job"]] = None
+        shares = shares or ("OverSubscribe=" in line and _SHARED_NODE.search(line) is not None)
+    for cpus, said in allowed.items():
+        mine = [idle[cpu] for cpu in cpus if cpu in idle]
+        others = [each for cpu, each in idle.items() if cpu not in cpus]
+        if not _are_apart([share for share, _ in mine], [share for share, _ in others], len(cpus)):
+            continue
+        two = shares and len(jobs) > 1
+        who = f"{len(said)} processes" if len(said) > 1 else "a process"
+        yield Finding(
+            NAME, Severity.WARNING,
+            f"{who}{f' of {len(jobs)} jobs' if two else ''} may run on processors {write_list(cpus)} alone, which have "
+            "no time left while others do nothing"
+            + (", and Slurm lets jobs share them (OverSubscribe)" if two else ""),
+            (said[0], *said[-1:][: len(said) - 1], mine[0][1], others[0][1]),
+            Cost("ranks, loaders and NCCL's proxy threads wait for a processor"),
+            "give each job and rank processors of its own: disjoint lists (srun --cpus-per-task with cgroups or "
+            "task/affinity, taskset, numactl), more of them. OverSubscribe=NO or --exclusive where jobs share a node",
+            _PROOF, stage=Stage.SETTING,
+        )  # fmt: skip
+
+
+def _are_apart(mine: list[float], others: list[float], count: int) -> bool:
+    """Whether the processors that are allowed are full, and those that are not do nothing."""
+    if len(mine) < min(2, count) or len(others) < 2:
+        return False
+    return median(mine) <= _NO_TIME and median(others) >= _RESTS

@@ -10,6 +10,7 @@ from statistics import median
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.loader_stalls import Stall, stall
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
@@ -40,6 +41,10 @@ class _Wait:
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
+    told = next((found for shown in facts.shown if (found := stall(shown)) is not None), None)
+    if told is not None:
+        yield _of_stall(told)
+        return
     for shown in facts.shown:
         # The first step waits for the loader's start.
         waits = list(_waits(shown))[1:]
@@ -61,6 +66,27 @@ def examine(facts: Facts) -> Iterator[Finding]:
             stage=Stage.SETTING,
         )  # fmt: skip
         return
+
+
+def _of_stall(told: Stall) -> Finding:
+    """The finding of one rank that waits for its data, by timers and stacks."""
+    who = f"the rank of {', '.join(told.hosts)}" if told.hosts else "a rank"
+    least = f", the fastest rank {told.least_ms:.0f} ms" if told.least_ms is not None else ""
+    often = f" in {told.reports} of {told.of} reports (up to {told.most_ms / 1e3:.1f} s{least})" if told.reports else ""
+    where = f"; loaders hang in a file system ({told.waits_in})" if told.waits_in else ""
+    return Finding(
+        NAME, Severity.WARNING, f"{who} waits for its data{often}, and all others wait for it in collectives{where}",
+        told.seen,
+        Cost(f"up to {told.share:.0%} of a step" if told.reports else "all ranks go at the pace of that one",
+             1 / (1 - told.share) if 0 < told.share < 1 else None, "the log's own figures"),
+        (f"copy the data off that file system ({told.waits_in}) to a local disk or a parallel one before the run, and "
+         "look at the way to it from that host" if told.waits_in else
+         "look at the way from that host to its data (the mount, its cache, iostat), and keep the data on a local disk")
+        + ". More loader workers and prefetch_factor only hide short waits",
+        Proof(instruction="py-spy dump of that rank and its pt_data_worker processes in a slow step; the same run with "
+              "made-up data (Megatron: --mock-data)"),
+        stage=Stage.SETTING,
+    )  # fmt: skip
 
 
 def _waits(shown: Shown) -> Iterator[_Wait]:

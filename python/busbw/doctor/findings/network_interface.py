@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.near_nics import chosen_far, matches, takes_the_nearest
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.doctor.signature import Stage
 from busbw.machine.nccl.conf import Setting
@@ -58,9 +59,11 @@ def _rdma_names(facts: Facts) -> Iterator[Finding]:
     setting, machine = facts.settings.get("NCCL_IB_HCA"), facts.machine
     if setting is None or not setting.value or machine is None or not facts.has_rdma:
         return
+    if chosen_far(facts) is not None:
+        return  # told as what it is: the list names the NICs of other GPUs
     devices = [nic for nic in machine.nics if nic.rdma and not nic.name.startswith(("0", "1", "f"))]
     chosen = [nic for nic in devices if matches(setting.value, nic.name)]
-    if devices and len(chosen) < len(devices):
+    if devices and len(chosen) < len(devices) and not takes_the_nearest(facts.visible or machine, devices, chosen):
         unused = [nic.name for nic in devices if nic not in chosen]
         none = not chosen
         yield _finding(
@@ -187,16 +190,6 @@ def _down(facts: Facts) -> Iterator[Finding]:
                 Cost("its share of the bandwidth between nodes"), "check cable, switch port and subnet manager",
                 Proof(instruction="look at `ibstat` after the repair"),
             )  # fmt: skip
-
-
-def matches(pattern: str, name: str) -> bool:
-    """Whether NCCL's list (`eth,ib`, `=eth0`, `^docker`, `mlx5_0:1`) takes that name."""
-    pattern = pattern.strip()
-    negated = pattern.startswith("^")
-    exact = pattern.lstrip("^").startswith("=")
-    words = [word.strip().partition(":")[0] for word in pattern.lstrip("^=").split(",") if word.strip()]
-    found = any(name == word if exact else name.startswith(word) for word in words)
-    return found != negated
 
 
 def _speed(nic: Nic) -> float:

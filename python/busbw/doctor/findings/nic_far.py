@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.near_nics import FarChoice, chosen_far
+from busbw.doctor.remedy import evidence, without
 from busbw.doctor.signature import Stage
 from busbw.machine.nccl.log_model import NcclLog
 from busbw.machine.topology.model import Machine, PathType
@@ -24,6 +26,9 @@ _CURE = (
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
+    if (far := chosen_far(facts)) is not None:
+        yield _of_choice(facts, far)
+        return
     told = [(log, log.gdr["too far"]) for log in facts.logs if by_distance(log)]
     said = [Evidence(each.text, log.source, each.line) for log, each in told]
     machine = facts.machine
@@ -48,6 +53,25 @@ def examine(facts: Facts) -> Iterator[Finding]:
             NAME, Severity.WARNING, "GPU and NIC lie too far apart for GPU Direct RDMA: NCCL leaves it off by distance",
             tuple(said[:4]), _COST, _CURE, Proof(set={"NCCL_NET_GDR_LEVEL": "SYS"}), stage=Stage.SYSTEM,
         )  # fmt: skip
+
+
+def _of_choice(facts: Facts, choice: FarChoice) -> Finding:
+    setting, machine = facts.settings["NCCL_IB_HCA"], facts.machine
+    far, near = ",".join(choice.far[:8]), ",".join(choice.near[:8])
+    gpus = choice.gpus[0] + (f" to {choice.gpus[-1]}" if len(choice.gpus) > 1 else "")
+    direct = [(log.source, pair) for log in facts.logs if log.largest for pair in log.largest.transports
+              if pair.kind == "NET" and not pair.gdr]  # fmt: skip
+    said = [Evidence(f"{pair.sender} -> {pair.receiver} over NET/{pair.detail} without GDRDMA", source, pair.line)
+            for source, pair in direct[:1]]  # fmt: skip
+    return Finding(
+        NAME, Severity.NOTE if facts.ran_on_one_node else Severity.WARNING,
+        f"NCCL_IB_HCA takes {far}, which lie on another socket than the GPUs in use ({gpus}: SYS); {near} are beside "
+        "them",
+        (evidence(setting), Evidence(f"SYS from {gpus} to {far}, nearer to {near}",
+                                     machine.source if machine else ""), *said),
+        _COST, f"NCCL_IB_HCA={near} on all hosts, or leave it unset: NCCL takes the NICs nearest to its GPUs",
+        without(setting), stage=Stage.SYSTEM,
+    )  # fmt: skip
 
 
 def _is_hidden(facts: Facts) -> bool:

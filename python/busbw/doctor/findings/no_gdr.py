@@ -8,6 +8,7 @@ from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.findings.nic_far import by_distance
+from busbw.doctor.near_nics import chosen_far
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "no-gdr"
@@ -50,7 +51,7 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
         largest = log.largest
         if largest and largest.ranks and all(place.bus_id == _GB10 for place in largest.ranks):
             continue
-        if by_distance(log):
+        if by_distance(log) or chosen_far(facts) is not None:
             continue  # told as what it is: the devices lie too far apart
         pairs = largest.transports if largest else ()
         over_ib = [each for each in pairs if each.kind == "NET" and each.detail.startswith("IB")]

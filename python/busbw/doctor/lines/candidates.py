@@ -54,7 +54,9 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         ),
         *("samples/s", "img/s", "_ms", "fwd", "step_time", "compute_", "data:", "data_time", "data time", "data_load"),
         *("dataload", "data load", "\tdata", "| data", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
-        *("clocks set to", "gpu0", "osu_", "osu mpi"),
+        *("clocks set to", "gpu0", "osu_", "osu mpi", "cpus_allowed_list", "affinity list", "batch-generator"),
+        *("power.default_limit", "default power limit", "pfc configuration", "_prio0_", " ber", "spine", "uplink"),
+        *("next_data", "symbolerror", "symbol_error", "linkerrorrecovery"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

@@ -55,7 +55,22 @@ def beside_assignments(text: str) -> str:
 
 def assignments(text: str) -> str:
     """The lines that are assignments, each in its place."""
-    return "\n".join(line if _ASSIGNMENT.match(line) else "" for line in text.split("\n"))
+    is_script = CONF not in text
+    lines = (line if _ASSIGNMENT.match(line) else "" for line in text.split("\n"))
+    return "\n".join(as_set(line) if is_script else line for line in lines)
+
+
+CONF = "nccl.conf"
+"""Where a paste names that file, its lines are read as NCCL reads them."""
+
+
+_EXPORTED = re.compile(r"(?:export|declare -x) (?P<name>[A-Za-z_]\w{0,60})=(?P<mark>[\"']?)(?P<value>.*?)(?P=mark)\s*$")
+
+
+def as_set(line: str) -> str:
+    """An assignment as the shell that reads it makes it: a script that exports is no nccl.conf."""
+    found = _EXPORTED.match(line)
+    return f"{found['name']}={found['value']}" if found else line
 
 
 def tells_fault(text: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.lines.by_design import SAID, without_make
-from busbw.doctor.reading.mixed import tells_fault, tells_job
+from busbw.doctor.reading.mixed import CONF, as_set, tells_fault, tells_job
 from busbw.doctor.reading.pasted import unfolded
 from busbw.doctor.reading.snapshot import HostState, Snapshot, TextFile
 from busbw.machine.topology.assemble import together
@@ -49,7 +49,7 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
         listed_nics=snapshot.listed_nics or pieces.listed_nics, others=(*snapshot.others, *pieces.others),
         listed_gpus=pieces.listed if snapshot.listed_gpus is None else snapshot.listed_gpus,
     )  # fmt: skip
-    rest, settings = _apart(pieces.rest)
+    rest, settings = _apart(pieces.rest, is_script=CONF not in text)
     if settings.strip():
         found = replace(found, confs=(*found.confs, TextFile(name, settings)))
     if pieces.unread:
@@ -83,12 +83,14 @@ _GRAPH_ENDS = "</graphs>"
 _ASSIGNED = re.compile(r"(?:export |declare -x )?(?:NCCL|UCX|CUDA)_[A-Z0-9_]{1,60}=\S{0,400}\s*$")
 
 
-def _apart(rest: str) -> tuple[str, str]:
+def _apart(rest: str, *, is_script: bool) -> tuple[str, str]:
     """What is left, without settings that somebody listed, and these; each line in its place."""
     lines = rest.split("\n")
     own = [_ASSIGNED.match(line) is not None for line in lines]
     said = "\n".join("" if each else line for each, line in zip(own, lines, strict=True))
-    return said, "\n".join(line if each else "" for each, line in zip(own, lines, strict=True))
+    return said, "\n".join(
+        (as_set(line) if is_script else line) if each else "" for each, line in zip(own, lines, strict=True)
+    )
 
 
 def _with_rest(snapshot: Snapshot, name: str, rest: str) -> Snapshot:

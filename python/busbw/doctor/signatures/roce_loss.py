@@ -6,7 +6,7 @@ from busbw.doctor.signature import Signature, Stage
 _PACKETS = (
     r"(?:PortXmitDiscards|port_xmit_discards|(?:port_rcv_|symbol_)errors?|PortRcvErrors|PortRcvErrorCounter"
     r"|SymbolError\w{0,10}|ExcBufOverrunErrors|ExcessiveBufferOverrunErrors|VL15Dropped|out_of_sequence|packet_seq_err"
-    r"|local_ack_timeout_err|rnr_nak_retry_err|rx_discards_phy)"
+    r"|local_ack_timeout_err|rnr_nak_retry_err|rx_discards_phy|[rt]x_prio[0-7]_(?:cong_|buf_)?discards?)"
 )
 _LINKS = r"(?:LinkErrorRecovery|LinkDowned|link_downed|link_error_recovery)\w{0,10}"
 _GROWS = (
@@ -30,6 +30,8 @@ SIGNATURE = Signature(
         r"OOO RQ is force enabled but",
         r"pause storm|\bPFC\b.{0,60}(?:storm|watchdog.{0,40}(?:detected|triggered|drop))",
         r"\b(?:[Ee]ffective|[Rr]aw|[Ss]ymbol) BER\b.{0,40}(?:exceed|above|high)",
+        # mlxlink: what is left behind the correction; a link without errors shows 15E-255.
+        r"^(?:Effective|Symbol)(?: Physical)? BER\s{0,40}: [1-9]\d{0,2}E-(?:0?[1-9]|1[01])\b",
         r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
     ),
     between_nodes=True,

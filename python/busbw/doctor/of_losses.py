@@ -1,0 +1,230 @@
+"""Why an RDMA network loses packets, where counters beside each other tell it: bits of a link, or a wrong priority."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.reading.heads import host_of
+from busbw.doctor.reading.shown import Shown
+from busbw.doctor.signature import Stage
+
+NAME = "roce-loss"
+_MANY = 100
+"""Counters count since the boot of a host, and each link that comes up makes a few errors."""
+_HIGH_BER = 1e-12
+"""Of bits behind the correction (effective, symbol): NVIDIA's limit for links of its NICs lies below it."""
+
+
+def with_losses(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
+    """The findings; that of lost packets names the link, or the priority, where the log tells which."""
+    return [_told(each, facts) if each.name == NAME else each for each in findings]
+
+
+def _told(finding: Finding, facts: Facts) -> Finding:
+    if finding.severity is Severity.NOTE:
+        return finding
+    return _of_bits(finding, facts) or _of_priority(finding, facts) or finding
+
+
+_PORT_SAID = re.compile(
+    r"-[EW]- (?:Port )?(?P<port>[\w./:-]{3,100}?)\s{1,4}(?:- )?.{0,60}?"
+    r"(?:\bBER\b[ =].{0,60}?exceeds"
+    r"|\"(?P<counter>symbol_error|link_error_recovery)\w{0,30}\" increased.{0,60}?value=(?P<much>\d{1,18}))"
+)
+_COUNTED = re.compile(
+    r"(?P<counter>SymbolErrorCounter|LinkErrorRecoveryCounter|symbol_error|link_error_recovery|rx_symbol_err_phy"
+    r"|rx_crc_errors_phy|Symbol Errors|Link Error Recovery Counter)"
+    r"(?: ==|\s{0,40}[:=]\.{0,60})\s{0,12}(?P<much>\d{1,18})\b"
+)
+_BER = re.compile(r"(?:Effective|Symbol)(?: Physical)? BER\s{0,40}[:=]\s{0,4}(?P<ber>\d[\d.]{0,8}[eE]-\d{1,3})")
+_ERRORS_FOR = re.compile(r"Errors for (?:0x[0-9a-f]{4,16} )?\"(?P<host>[^\"]{1,80})\"")
+_GUID_PORT = re.compile(r"GUID 0x[0-9a-f]{4,16} port (?P<port>\d{1,3}):")
+_OF_DEVICE = re.compile(r"\b(?:mlxlink|perfquery|ibqueryerrors)\b.{0,60}?(?:-d|-C) (?P<device>[\w.]{2,30})")
+_SERIAL = re.compile(r"\bSN: ?(?P<serial>[\w-]{5,30})|Vendor Serial Number\s{0,40}: (?P<own>[\w-]{5,30})")
+
+
+@dataclass
+class _Link:
+    """What is told of one port: why its bits are bad, how many errors, and where."""
+
+    bad: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+    seen: list[Evidence] = field(default_factory=list)
+
+
+def _of_bits(finding: Finding, facts: Facts) -> Finding | None:
+    """The finding as one of a link whose bits are wrong; None where no counter or rate of errors says so."""
+    links: dict[str, _Link] = defaultdict(_Link)
+    serials: dict[str, str] = {}
+    for shown in facts.shown:
+        _read_links(shown, links, serials)
+    ill = {port: link for port, link in links.items() if link.bad or max(link.counts.values(), default=0) >= _MANY}
+    if not ill:
+        return None
+    if any(link.bad for link in ill.values()):
+        ill = {port: link for port, link in ill.items() if link.bad}
+    ports = sorted(ill, key=lambda port: (not ill[port].bad, -max(ill[port].counts.values(), default=0)))[:3]
+    first = ill[ports[0]]
+    # One tool names a device, and another one its port.
+    names = [each for each in ports if each and not any(other.startswith(f"{each}/") for other in ports)]
+    of = f"the link{'s' * (len(names) > 1)} of {', '.join(names)} ha{'ve' if len(names) > 1 else 's'}"
+    said = ", ".join(f"{name} {count}" for name, count in list(first.counts.items())[:2])
+    rate = "BER above its limit" if first.bad else ""
+    serial = next((serials[each] for each in ports if each in serials), "")
+    device = next((found[0] for each in names if (found := re.search(r"mlx5_\d{1,2}", each))), "NAME")
+    return replace(
+        finding,
+        title=f"{of if names else 'a link has'} bit errors ({', '.join(filter(None, (rate, said)))}): "
+        "cable, transceiver or port",
+        evidence=tuple(each for port in ports for each in ill[port].seen)[:5],
+        fix=f"clean and seat, then replace the cable{f' (SN {serial})' if serial else ''} or the transceivers at both "
+        "ends, and look at the switch port (mlxlink -d DEVICE -m -e -c, ibdiagnet --get_phy_info). Drain the host, or "
+        f"leave the port out by NCCL_IB_HCA=^{device}, until no error is counted under load",
+        stage=Stage.HARDWARE,
+    )
+
+
+def _read_links(shown: Shown, links: dict[str, _Link], serials: dict[str, str]) -> None:
+    host, device = "", ""
+    for number, line in enumerate(shown.lines, 1):
+        if named := host_of(line):
+            host, device = named, ""
+        if "Errors for" in line and (found := _ERRORS_FOR.search(line)):
+            host, device = found["host"], ""
+        if found := _OF_DEVICE.search(line):
+            device = found["device"]
+        here = "/".join(filter(None, (host, device)))
+        if "SN: " in line or "Serial Number" in line:
+            _read_serial(line, here, serials)
+        seen = Evidence(shortened(clean(line.strip()), 240), shown.source, number)
+        if line.startswith(("-E-", "-W-")) and (found := _PORT_SAID.search(line)):
+            link = links[found["port"]]
+            link.bad = link.bad or found["counter"] is None
+            if found["counter"]:
+                link.counts[found["counter"]] = int(found["much"])
+                link.seen.append(seen)
+            else:
+                link.seen.insert(0, seen)
+            continue
+        _read_counters(line, here, links, seen)
+
+
+def _read_counters(line: str, here: str, links: dict[str, _Link], seen: Evidence) -> None:
+    """Counters and rates of errors that a line tells of the port `here`, or of the one that it names itself."""
+    if "rror" not in line and "BER" not in line and "_err" not in line:
+        return
+    found = _GUID_PORT.search(line)
+    port = f"{here} port {found['port']}".strip() if found else here
+    counts = {each["counter"]: int(each["much"]) for each in _COUNTED.finditer(line) if int(each["much"]) >= _MANY}
+    rate = _BER.search(line)
+    bad = rate is not None and float(rate["ber"]) > _HIGH_BER
+    if counts or bad:
+        link = links[port]
+        link.bad = link.bad or bad
+        link.counts |= counts
+        link.seen.append(seen)
+
+
+def _read_serial(line: str, here: str, serials: dict[str, str]) -> None:
+    if found := _SERIAL.search(line):
+        words = line.split()
+        port = words[1] if words[0] == "Port:" and len(words) > 1 else here
+        serials[port] = found["serial"] or found["own"]
+
+
+_ENABLED = re.compile(r"\s{1,8}enabled\s{1,8}(?P<bits>(?:[01]\s{1,8}){7}[01])\s*$")
+_DCB = re.compile(r"\bprio-pfc (?P<all>(?:[0-7]:(?:on|off) ?){8})")
+_TRUST = re.compile(r"[Pp]riority trust state: (?P<trust>dscp|pcp)")
+_OF_PRIORITY = re.compile(
+    r"\b(?P<name>[rt]x_prio(?P<prio>[0-7])_(?P<what>(?:cong_|buf_)?discards?|bytes|packets|pause)|"
+    r"rx_discard_(?:packets|bytes)_(?:cos|pri)(?P<cos>[0-7])): (?P<much>\d{1,20})"
+)
+_LOST = re.compile(r"\b(?:out_of_sequence|packet_seq_err|local_ack_timeout_err|roce_adp_retrans)\W{1,4}[1-9]\d{2}")
+_TCLASS = re.compile(r"--tclass[= ](?P<tc>\d{1,3})\b|\bNCCL_IB_TC=(?P<set>\d{1,3})\b")
+
+
+@dataclass
+class _Priorities:
+    """What counters and settings tell of a NIC's priorities."""
+
+    lossless: set[int] = field(default_factory=set)
+    lost: dict[int, tuple[int, Evidence]] = field(default_factory=dict)
+    still: dict[int, Evidence] = field(default_factory=dict)
+    named: list[int] = field(default_factory=list)
+    trust: str = ""
+    rdma: Evidence | None = None
+
+
+def _of_priority(finding: Finding, facts: Facts) -> Finding | None:
+    """The finding as one of traffic in a priority that may drop it, beside one that may not; None where none is."""
+    told = _Priorities()
+    for shown in facts.shown:
+        _read_priorities(shown, told)
+    drops = {prio: each for prio, each in told.lost.items() if prio not in told.lossless}
+    kept = sorted(told.lossless - told.lost.keys())
+    if not drops or not kept or not (told.rdma or set(kept) & told.still.keys()):
+        return None
+    right, wrong = kept[0], max(drops, key=lambda prio: drops[prio][0])
+    tc = facts.whole("NCCL_IB_TC")
+    chosen = tc is not None and tc >> 5 == right
+    if chosen and told.trust != "pcp":
+        return None
+    good = next((each for each in told.named if each >> 5 == right), 32 * right + 10)
+    seen = [drops[wrong][1], *([told.still[right]] if right in told.still else []), *([told.rdma] if told.rdma else [])]
+    if chosen:
+        why = f"the NIC goes by PCP and not by the DSCP of NCCL_IB_TC={tc}"
+        fix = "mlnx_qos -i INTERFACE --trust dscp on all NICs, and the same trust on the switches' ports"
+    else:
+        why = "NCCL_IB_TC is not set" if tc is None else f"NCCL_IB_TC={tc} leads there"
+        fix = (
+            f"NCCL_IB_TC={good} (DSCP {good >> 2}) on all ranks, where priority {right} takes that DSCP on NICs and "
+            "switches (mlnx_qos -i INTERFACE, dscp2prio). Or set the NICs' default (cma_roce_tos, traffic_class). MPI "
+            "and perftest need it too (UCX_IB_TRAFFIC_CLASS, --tclass)"
+        )
+    return replace(
+        finding,
+        title=f"RoCE's packets go in priority {wrong}, which drops them, and not in priority {right}, which is "
+        f"lossless (PFC): {why}",
+        evidence=tuple(seen), fix=fix, stage=Stage.SETTING,
+    )  # fmt: skip
+
+
+def _read_priorities(shown: Shown, told: _Priorities) -> None:
+    for number, line in enumerate(shown.lines, 1):
+        seen = Evidence(shortened(" ".join(clean(line).split()), 200), shown.source, number)
+        if "enabled" in line and (found := _ENABLED.match(line)):
+            told.lossless |= {prio for prio, bit in enumerate(found["bits"].split()) if bit == "1"}
+        elif "prio-pfc" in line and (found := _DCB.search(line)):
+            told.lossless |= {int(each[0]) for each in found["all"].split() if each.endswith(":on")}
+        elif "rust state" in line and (found := _TRUST.search(line)):
+            told.trust = found["trust"]
+        elif "_prio" in line or "rx_discard_" in line:
+            _read_counts(list(_OF_PRIORITY.finditer(line)), told, seen)
+        elif _LOST.search(line):
+            told.rdma = told.rdma or seen
+        told.named += [int(each["tc"] or each["set"]) for each in _TCLASS.finditer(line)]
+
+
+def _read_counts(found: Sequence[re.Match[str]], told: _Priorities, seen: Evidence) -> None:
+    """Counters of one line: two of them are from before and after a run."""
+    if not found:
+        return
+    last = found[-1]
+    prio, much = int(last["prio"] or last["cos"]), int(last["much"])
+    two = len(found) > 1 and found[0]["name"] == last["name"]
+    grown = much - int(found[0]["much"]) if two else much
+    what = last["what"] or "discard"
+    if "discard" in what and grown >= _MANY:
+        if grown > told.lost.get(prio, (0, seen))[0]:
+            told.lost[prio] = grown, seen
+    elif what in ("bytes", "packets") and two and grown == 0 and much:
+        told.still.setdefault(prio, seen)
+    elif what == "pause" and much >= _MANY:
+        told.lossless.add(prio)
