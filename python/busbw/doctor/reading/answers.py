@@ -24,7 +24,7 @@ _LOOP = re.compile(r"\bfor \w{1,40} in\b|\b(?:pdsh|clush|pssh|dsh|ansible)\b")
 """A command that asks several hosts: each one's name stands above what it answers."""
 _ASKS = re.compile(r"^(?:\[?[\w.-]{1,40}@[\w.-]{1,80}\b.{0,80}?)?[$#] \S")
 """A prompt with the next command."""
-_OF_HOST = re.compile(r"^(?:[=#*>-]{1,16} {0,3})?(?P<host>[A-Za-z][\w.-]{0,80})(?: {0,3}[=#*<:-]{1,16})?\s*$")
+_OF_HOST = re.compile(r"^(?P<mark>[=#*>-]{1,16} {0,3})?(?P<host>[A-Za-z][\w.-]{0,80})(?: {0,3}[=#*<:-]{1,16})?\s*$")
 _MEMBER = 0x8000
 """The bit of a key whose port is a full member of the partition."""
 _LIMITED = 0x7FFF
@@ -100,7 +100,7 @@ def _keys(lines: list[str]) -> Iterator[tuple[int, str, int]]:
         elif asked and (row := _KEY_ROW.match(line)):
             for key in row["keys"].split():
                 yield at - 1, row["host"], int(key, 16)
-        elif asked and loop and (head := _OF_HOST.match(line)) and head["host"] in loop:
+        elif asked and loop and (head := _OF_HOST.match(line)) and (head["mark"] or head["host"] in loop):
             host = head["host"]
         elif line.strip() and not (loop and not _ASKS.match(line)):
             asked = 0 if not line.startswith("---") else asked

@@ -6,9 +6,9 @@ from busbw.doctor.signature import Signature, Stage
 
 
 def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the upgrade came to where it takes pods away, and one that is not of the operator went."""
-    said = {name for each in groups for name in each}
-    return {"state", "pod"} <= said
+    """Whether the upgrade came to where it takes pods away, and then one went that is not of the operator."""
+    names = [name for each in groups for name in each if name in {"state", "pod"}]
+    return "state" in names and "pod" in names[names.index("state") :]
 
 
 SIGNATURE = Signature(
@@ -20,6 +20,8 @@ SIGNATURE = Signature(
         r"gpu-driver-upgrade-state\W{1,4}(?P<state>(?:pod-deletion|drain)-required)",
         r"\bKilling\s+pod/(?!nvidia-|gpu-operator|gpu-feature|node-feature|network-operator|mofed-|kube-|calico-|cilium-|"
         r"dcgm-)(?P<pod>[\w.-]{1,120})\s+Stopping container",
+        r"\bKilling\s+\d\S{0,12}\s.{0,40}\bkubelet\s+Stopping container "
+        r"(?!nvidia|driver|toolkit)(?P<pod>[\w.-]{1,120})",
         r"\bevicting pod (?!nvidia|gpu-operator|kube-system)[\w-]{1,60}/(?P<pod>[\w.-]{1,120})",
     ),
     soft=True,

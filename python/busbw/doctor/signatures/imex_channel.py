@@ -6,15 +6,19 @@ from busbw.doctor.signature import Signature, Stage
 
 
 def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a channel is missing, and memory over hosts was refused: a host without such an NVLink needs none."""
+    """Whether a channel is missing, and memory over hosts was refused: a host without such an NVLink needs none.
+
+    Where the whole domain is up and NCCL asks for the channel, it is the channel.
+    """
     said = {name for each in groups for name in each}
-    return {"gone", "refused"} <= said
+    refused = "refused" in said or {"code", "domain"} <= said
+    return ("gone" in said and refused) or {"up", "asked"} <= said
 
 
 def _tell(groups: Sequence[Mapping[str, str]]) -> str:
     """With what the service says of itself: where it is ready, only the channel is missing."""
-    ready = any("ready" in each for each in groups)
-    title = "no channel of IMEX on this host, or in its container (/dev/nvidia-caps-imex-channels/channel0 is missing)"
+    ready = any("ready" in each or "up" in each for each in groups)
+    title = "no channel of IMEX on this host, or in its container (/dev/nvidia-caps-imex-channels/channel0)"
     return f"{title}{'; its service is READY and not at fault' if ready else ''}"
 
 
@@ -25,12 +29,15 @@ SIGNATURE = Signature(
     tell=_tell,
     patterns=(
         r"(?P<gone>caps-imex-channels)\S{0,20}\W{1,4}(?:No such|not found|does not exist)",
-        r"(?P<refused>MNNVL).{0,80}(?:not working|not supported)",
-        r"(?P<refused>Cuda failure 80[01])\b",
+        r"(?P<refused>MNNVL).{0,80}(?:not working|not supported)"
+        r"(?:.{0,80}Check the (?P<asked>IMEX channel) configuration)?",
+        r"(?P<code>Cuda failure 80[01])\b",
+        # Of zeros where GPUs have no fabric beyond their host.
+        r"MNNVL busId \S{1,20} fabric UUID (?P<domain>(?!0\.0\b)[\da-f]{1,16}\.)",
         r"(?P<refused>cuMem(?:Create|ImportFromShareableHandle|ExportToShareableHandle))\b.{0,60}"
         r"(?:fail|error|not permitted|invalid)",
         r"^(?:[\w.-]{1,80}: {0,4})?(?P<ready>READY)\s*$",
-        r"Domain state: *(?P<ready>UP)\b",
+        r"Domain state: *(?P<up>UP)\b",
     ),
     holds=_holds,
     explains=("imex", "nvls-multicast", "cuda-not-supported", "cuda-call-failed", "fabric-degraded"),

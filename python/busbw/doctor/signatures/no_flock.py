@@ -1,6 +1,15 @@
 """A file system on which no file can be locked."""
 
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+
+def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a line says so in words, or a number does and a lock was asked for."""
+    said = {name for each in groups for name in each}
+    return "lock" in said or {"number", "asked"} <= said
+
 
 SIGNATURE = Signature(
     name="no-flock",
@@ -10,11 +19,15 @@ SIGNATURE = Signature(
         "errors follow"
     ),
     patterns=(
-        r"does not (?:appear to )?support flock",
-        r"\b(?:flock|lockf|fcntl|filelock|FileLock|LOCK_EX)\b.{0,120}"
+        r"does not (?:appear to )?support (?P<lock>flock)",
+        r"\b(?P<lock>flock|lockf|fcntl|filelock|FileLock|LOCK_EX)\b.{0,120}"
         r"(?:Function not implemented|Operation not supported|No locks available|Unknown error 524)",
-        r"unable to lock file, errno = (?:37|38|95|524)\b",
+        r"unable to (?P<lock>lock) file, errno = (?:37|38|95|524)\b",
+        # Older releases hand on the number; the frames tell who asked.
+        r"\[Errno (?P<number>37|38|95)\] (?:No locks available|Function not implemented|Operation not supported)",
+        r"File \".{0,300}/(?P<asked>filelock|fasteners|portalocker)(?:/\w{1,20})?\.py\", line \d",
     ),
+    holds=_holds,
     explains=("python-exception", "file-system"),
     later=(
         "ib-retry",

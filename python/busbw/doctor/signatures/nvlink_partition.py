@@ -46,6 +46,8 @@ SIGNATURE = Signature(
         r"(?P<refused>cuMemImportFromShareableHandle|open_mnnvl_memory|cuMemImport\w{0,30}.{0,60}(?:fail|invalid))",
         r"(?P<refused>fail\w*|error|cannot|unable).{0,60}import\w* .{0,30}(?:fabric|shareable|memory) handle",
     ),
+    # NCCL itself joins only what is of one clique, and goes over the NICs elsewhere.
+    unless=("nccl warn",),
     holds=_holds,
     explains=("cuda-call-failed", "imex", "python-exception", "cuda-ipc", "fabric-degraded"),
     confirm="nvidia-smi -q | grep -A4 Fabric on every host: ClusterUUID and CliqueId must be equal on all of them",

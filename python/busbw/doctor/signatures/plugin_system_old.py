@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"\S{0,200}?(?P<file>lib[nr]ccl-[\w.-]{1,60}|libnccl_\w{1,40}plugin[\w.-]{0,20})\)",
     ),
     explains=("network-not-found", "plugin-not-loaded", "net-plugin-not-found", "old-plugin", "undefined-symbol"),
+    between_nodes=True,
     confirm="ldd --version in the image; ldd on the plugin's file in the same container",
     cure=(
         "build the image on a newer base (GLIBC_2.32 to 2.35: Ubuntu 22.04; up to 2.39: 24.04), or take the plugin's "

@@ -6,9 +6,10 @@ from busbw.doctor.signature import Signature, Stage
 
 
 def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the login failed and did not come to pass later, and RDMA failed by it."""
-    last = [name for each in groups for name in each if name in {"failed", "passed"}]
-    return bool(last) and last[-1] == "failed" and any("effect" in each for each in groups)
+    """Whether the login of a port failed and never came to pass, and RDMA failed by it."""
+    failed = {each["port"] for each in groups if "failed" in each}
+    passed = {each["port"] for each in groups if "passed" in each}
+    return bool(failed - passed) and any("effect" in each for each in groups)
 
 
 def _tell(groups: Sequence[Mapping[str, str]]) -> str:
@@ -24,9 +25,9 @@ SIGNATURE = Signature(
     title="the switch does not let RoCE ports of a host in (802.1X)",
     tell=_tell,
     patterns=(
-        r"wpa_supplicant.{0,80}CTRL-EVENT-EAP-(?P<failed>FAILURE)",
-        r"wpa_supplicant.{0,80}CTRL-EVENT-EAP-(?P<passed>SUCCESS)",
-        r"wpa_supplicant.{0,200}(?P<expired>certificate (?:has )?expired|certificate is not yet valid)",
+        r"(?P<port>[\w.-]{1,30}): CTRL-EVENT-EAP-(?P<failed>FAILURE)",
+        r"(?P<port>[\w.-]{1,30}): CTRL-EVENT-EAP-(?P<passed>SUCCESS)",
+        r"(?:wpa_supplicant|SSL3 alert|OpenSSL).{0,200}(?P<expired>certificate (?:has )?expired)",
         r"ibv_modify_qp failed.{0,200}(?:local|remote) (?P<effect>GID ::)(?![\da-f])",
         r"NCCL WARN.{0,200}(?P<effect>status=(?:12|IBV_WC_RETRY_EXC_ERR))\b",
         r"(?P<effect>n_gids_found=[012])\s*$",

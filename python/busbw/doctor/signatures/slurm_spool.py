@@ -8,10 +8,9 @@ from busbw.doctor.signature import Signature, Stage
 def _tell(groups: Sequence[Mapping[str, str]]) -> str:
     """With the folder, where it is known to be one that nodes share."""
     socket = next((each["socket"] for each in groups if "socket" in each), "")
-    folder = next((each["spool"] for each in groups if "spool" in each), "")
-    if any("share" in each for each in groups) and (not folder or socket.startswith(folder.rstrip("/") + "/")):
-        where = f" ({folder})" if folder else ""
-        return f"Slurm's spool folder{where} is on a file system that nodes share: each finds the other's socket there"
+    folder = socket.rpartition("/")[0]
+    if any(socket.startswith(each["share"].rstrip("/") + "/") for each in groups if "share" in each):
+        return f"Slurm's spool folder ({folder}) is on a file system that nodes share: each finds the other's socket"
     return (
         f"Slurm cannot make its socket {socket}: nodes share the spool folder (SlurmdSpoolDir), or a dead step left "
         "the file there"
@@ -25,8 +24,9 @@ SIGNATURE = Signature(
     tell=_tell,
     patterns=(
         r"[Cc]annot bind\(?\)? (?:to )?UNIX socket (?P<socket>/\S{1,200}?):? .{0,20}(?:in use|exists)",
-        r"\bSlurmdSpoolDir\s{0,30}= ?(?P<spool>/\S{1,200})",
-        r"(?:^|\s)[\w.@:-]{1,80}:/\S{0,200}\s{1,20}(?P<share>nfs4?|lustre|beegfs\w*|gpfs|ceph|weka\w*)\s{1,20}\d",
+        # Rows of `df -T` and `mount`.
+        r":/\S{0,200}\s{1,20}(?:nfs4?|lustre|beegfs\w*|gpfs|ceph|weka\w*)\s.{1,120}%\s{1,8}(?P<share>/\S{1,200})\s*$",
+        r"\bon (?P<share>/\S{1,200}) type (?:nfs4?|lustre|beegfs\w*|gpfs|ceph|weka\w*)\b",
     ),
     holds=lambda groups: any("socket" in each for each in groups),
     explains=("port-in-use", "pmi", "mpi-network", "slurm-error", "slurm-setup", "mpi-launch"),

@@ -20,8 +20,8 @@ SIGNATURE = Signature(
         "lspci in the daemon's container"
     ),
     cure=(
-        "leave only the networks of the GPU NICs (8 on a3-megagpu) as additional networks of the node pool: take out "
-        "any other one, such as one of plain gVNIC, and make its nodes again. Where the networks are right, a NIC or "
+        "leave only the networks of the GPU NICs (8 on a3-megagpu) as additional networks of the node pool. Take any "
+        "other one out, such as one of plain gVNIC, and make the nodes again. Where the networks are right, a NIC or "
         "GPU is missing: replace that VM"
     ),
     source="Google's TCPXO receive daemon (fastrak_gpumem_manager, pci_helpers)",
