@@ -11,7 +11,9 @@ def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
     Where the whole domain is up and NCCL asks for the channel, it is the channel.
     """
     said = {name for each in groups for name in each}
-    refused = "refused" in said or {"code", "domain"} <= said
+    hints = [each["hint"].lower() for each in groups if "hint" in each]
+    failed = [each for each in hints if each.startswith("cuda")]
+    refused = "refused" in said or 0 < len(failed) < len(hints)
     return ("gone" in said and refused) or {"up", "asked"} <= said
 
 
@@ -31,9 +33,9 @@ SIGNATURE = Signature(
         r"(?P<gone>caps-imex-channels)\S{0,20}\W{1,4}(?:No such|not found|does not exist)",
         r"(?P<refused>MNNVL).{0,80}(?:not working|not supported)"
         r"(?:.{0,80}Check the (?P<asked>IMEX channel) configuration)?",
-        r"(?P<code>Cuda failure 80[01])\b",
+        r"(?P<hint>Cuda failure 80[01])\b",
         # Of zeros where GPUs have no fabric beyond their host.
-        r"MNNVL busId \S{1,20} fabric UUID (?P<domain>(?!0\.0\b)[\da-f]{1,16}\.)",
+        r"MNNVL busId \S{1,20} fabric UUID (?P<hint>(?!0\.0\b)[\da-f]{1,16}\.)",
         r"(?P<refused>cuMem(?:Create|ImportFromShareableHandle|ExportToShareableHandle))\b.{0,60}"
         r"(?:fail|error|not permitted|invalid)",
         r"^(?:[\w.-]{1,80}: {0,4})?(?P<ready>READY)\s*$",
