@@ -12,14 +12,14 @@ def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
     """
     said = {name for each in groups for name in each}
     hints = [each["hint"].lower() for each in groups if "hint" in each]
-    failed = [each for each in hints if each.startswith("cuda")]
-    refused = "refused" in said or 0 < len(failed) < len(hints)
+    failed, joined = (any(each.startswith(word) for each in hints) for word in ("cuda", "fabric"))
+    refused = "refused" in said or (failed and joined)
     return ("gone" in said and refused) or {"up", "asked"} <= said
 
 
 def _tell(groups: Sequence[Mapping[str, str]]) -> str:
     """With what the service says of itself: where it is ready, only the channel is missing."""
-    ready = any("ready" in each or "up" in each for each in groups)
+    ready = any(each.get("hint") == "READY" or "up" in each for each in groups)
     title = "no channel of IMEX on this host, or in its container (/dev/nvidia-caps-imex-channels/channel0)"
     return f"{title}{'; its service is READY and not at fault' if ready else ''}"
 
@@ -35,10 +35,10 @@ SIGNATURE = Signature(
         r"(?:.{0,80}Check the (?P<asked>IMEX channel) configuration)?",
         r"(?P<hint>Cuda failure 80[01])\b",
         # Of zeros where GPUs have no fabric beyond their host.
-        r"MNNVL busId \S{1,20} fabric UUID (?P<hint>(?!0\.0\b)[\da-f]{1,16}\.)",
+        r"MNNVL busId \S{1,20} (?P<hint>fabric UUID (?!0\.0\b)[\da-f]{1,16})\.",
         r"(?P<refused>cuMem(?:Create|ImportFromShareableHandle|ExportToShareableHandle))\b.{0,60}"
         r"(?:fail|error|not permitted|invalid)",
-        r"^(?:[\w.-]{1,80}: {0,4})?(?P<ready>READY)\s*$",
+        r"^(?:[\w.-]{1,80}: {0,4})?(?P<hint>(?-i:READY))\s*$",
         r"Domain state: *(?P<up>UP)\b",
     ),
     holds=_holds,
