@@ -81,14 +81,15 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
     [
         (
             "between_nodes",
-            "collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing net-plugin-not-found "
-            "ofi-slow-provider one-nic openib-unused "
-            "pause-storm plugin-not-loaded roce-loss wrong-interface",
+            "collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing name-is-loopback "
+            "net-plugin-not-found ofi-slow-provider one-nic openib-unused "
+            "pause-storm plugin-not-loaded plugin-system-old rdma-exclusive roce-loss roce-refused wrong-interface "
+            "wsl-nat",
         ),
         (
             "soft",
-            "connection-backlog connection-returned gdrcopy hcoll killed-by-launcher kubernetes-event not-a-number "
-            "openib-unused p2p-broken "
+            "connection-backlog connection-returned driver-upgrade gdrcopy hcoll killed-by-launcher kubernetes-event "
+            "not-a-number openib-unused p2p-broken "
             "probe-failed remote-error returned-error server-waits stale-id store-lost",
         ),
         (
@@ -180,3 +181,20 @@ def test_a_virtual_gpu_is_told_only_with_the_error() -> None:
     )
     assert "vgpu-no-uvm" not in severities(gpu) | severities(call)
     assert severities(gpu, call)["vgpu-no-uvm"] is Severity.ERROR
+
+
+def test_evidence_of_what_lines_tell_together_holds_a_line_of_each_part() -> None:
+    refused = "n0:1:2 [0] mnnvl.cc:67 NCCL WARN MNNVL (cliqueSize 8) is available but not working on this system."
+    gone = "ls: cannot access '/dev/nvidia-caps-imex-channels': No such file or directory"
+    text = "\n".join((*[refused] * 9, gone, ""))
+    found = examine(gather(Snapshot("x", logs=(TextFile("job.log", text),))))[0]
+    assert found.name == "imex-channel"
+    assert [each.fact for each in found.evidence][:3] == [refused, refused, gone]
+
+
+def test_the_sentence_below_a_watchdog_is_of_its_rank() -> None:
+    failed = "[rank0]: KeyError: 'completion'"
+    told = "[rank3]:[E1 x.cpp:5] [Rank 3] Collective raised the following async exception: NCCL error: remote process"
+    last = "NET/IB: Got completion from peer 10.3.0.12<514> with status=12 opcode=0 len=0 vendor err 129 (Recv)"
+    said = severities("Traceback (most recent call last):", failed, told, "Last error:", last)
+    assert said["python-exception"] is Severity.ERROR and said["ib-retry"] is Severity.NOTE

@@ -161,7 +161,7 @@ def look_for(
         if groups is None:
             continue
         found = True
-        hits.setdefault(each.name, Hit()).add(line, number, groups)
+        hits.setdefault(each.name, Hit()).add(line, number, groups, together=each.holds is not None)
     return found
 
 

@@ -29,8 +29,11 @@ class Hit:
     part: str = ""
     """The part of a log in which its first line stands: that of one rank or host."""
 
-    def add(self, line: str, number: int, groups: Mapping[str, str]) -> None:
-        """Found once more, in that line."""
+    told: dict[int, frozenset[str]] = field(default_factory=dict)
+    """By kept line, the names of its groups, where several lines bear the signature out only together."""
+
+    def add(self, line: str, number: int, groups: Mapping[str, str], *, together: bool = False) -> None:
+        """Found once more, in that line; `together`: of each part of what is told a line is kept."""
         self.count += 1
         self.last = max(self.last, number)
         if (moment := moment_of(line)) is not None:
@@ -38,7 +41,21 @@ class Hit:
         if len(self.lines) < MAX_EVIDENCE or number < self.lines[-1][0]:
             # What was excused at first is found late.
             self.lines = sorted([*self.lines, (number, line.strip())])[:MAX_EVIDENCE]
+            if together:
+                self.told[number] = frozenset(groups)
+        elif together and not frozenset().union(*self.told.values()).issuperset(groups):
+            self._make_room(number, line.strip(), frozenset(groups))
         if groups and len(self.groups) < MAX_GROUPS:
             self.groups[tuple(groups.items())] = None
         if len(self.who) < MAX_WHO and (who := speaker(line)):
             self.who[who] = None
+
+    def _make_room(self, number: int, line: str, names: frozenset[str]) -> None:
+        """Keep that line in place of the last one whose part other kept lines tell as well."""
+        for at, (other, _) in reversed(list(enumerate(self.lines))[1:]):
+            rest = [self.told.get(each, frozenset()) for each, _ in self.lines if each != other]
+            if self.told.get(other, frozenset()) <= names.union(*rest):
+                self.told.pop(other, None)
+                self.told[number] = names
+                self.lines = sorted([*self.lines[:at], *self.lines[at + 1 :], (number, line)])
+                return

@@ -7,10 +7,13 @@ from collections.abc import Callable
 
 from busbw.doctor.lines import locales
 from busbw.doctor.lines.candidates import Candidate, look_for
-from busbw.doctor.lines.hit import Hit
+from busbw.doctor.lines.hit import MAX_WHO, Hit
 from busbw.doctor.lines.speakers import speaker, words_of_rank
 
 MAX_LINE = 4096
+_OF_WORK = "the following async exception"
+"""Of whose work a watchdog tells; NCCL's own sentence stands a few lines below, without the rank."""
+_BELOW = 4
 _OF_TORCH, _OF_XLA = "Last error:", "Last NCCL warning(error) log entry"
 _QUOTED = re.compile(r"Last NCCL warning\(error\) log entry \([\w ]{1,40}\) '(?P<said>.{1,400}?)'(?:[.;]|\s*$|\s)")
 _NO_SENTENCE = re.compile(
@@ -26,18 +29,26 @@ class LastError:
         self._awaited = False
         """Whether the line before was `Last error:`, after which PyTorch gives NCCL's sentence a line of its own."""
         self._who = ""
+        self._told = (0, "")
+        """The last line in which a watchdog tells of its work's exception, and its rank."""
+        self._teller = ""
+        """The rank of which the line is that was followed last, where that line itself names none."""
 
     def may_follow(self, line: str) -> bool:
         """Whether the line may hold such a sentence."""
-        return self._awaited or _OF_TORCH in line or _OF_XLA in line
+        self._teller = ""
+        return self._awaited or _OF_TORCH in line or _OF_XLA in line or _OF_WORK in line
 
     def follow(
         self, line: str, number: int, candidates: Callable[[str], tuple[Candidate, ...]], hits: dict[str, Hit]
     ) -> None:
         """NCCL's last error, which stands behind these words or alone in the next line."""
+        if _OF_WORK in line:
+            self._told = (number, speaker(line))
         if self._awaited and speaker(line) != self._who:
             return  # ranks write at the same time
         if self._awaited:
+            self._teller = self._told[1] if number - self._told[0] <= _BELOW and not self._who else ""
             self._say(line.rpartition("]: ")[2], line, number, candidates, hits)
         said = line.rpartition(_OF_TORCH)[2] if _OF_TORCH in line else None
         self._awaited, self._who = said is not None and not said.strip(), speaker(line)
@@ -45,6 +56,13 @@ class LastError:
             said = quoted["said"]
         if said is not None:
             self._say(said, line, number, candidates, hits)
+
+    def credit(self, number: int, hits: dict[str, Hit]) -> None:
+        """What was found in that line is said by the rank of which a watchdog told above."""
+        if self._teller:
+            for hit in hits.values():
+                if hit.last == number and len(hit.who) < MAX_WHO:
+                    hit.who[self._teller] = None
 
     def _say(
         self,

@@ -293,6 +293,7 @@ class Scanning:
             or look_for(line, number, known, self.hits, foreign=foreign)
         ):
             self.hit = number
+            self.last.credit(number, self.hits)
             self.following.told(line, number)
         elif known:
             kept = self._trouble(line, number, words)

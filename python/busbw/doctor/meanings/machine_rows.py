@@ -222,6 +222,11 @@ submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only 
  branch). Every rank must reduce the same tensors in every step; hvd.join() where data is uneven
 """,
     "connection-refused": r"""
+\b127\.0\.1\.1\b ; ranks connect to 127.0.1.1, which is each host's own: a peer's host resolves its own name to that
+ (/etc/hosts); on one host alone the peer's process is gone ;
+ getent hosts $(hostname) on every host: take its name off the 127.0.1.1 line of /etc/hosts and give it the address
+ between the hosts, or name the interface (GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME). On one host read the log of the rank
+ that ended
 SocketHandShake|HandShakePlugin|transfer_(?:metadata|engine)|rdma_endpoint|mooncake|nixl ; the transfer engine of the
  peer
  (Mooncake, NIXL) does not listen at the address that it gave ;

@@ -20,12 +20,22 @@ _KEY_ROW = re.compile(
 )
 """Several keys of a port behind what else a loop over hosts prints of it."""
 _PROMPT = re.compile(r"^\W?(?:[\w.-]{1,40}@)?(?P<host>[A-Za-z][\w.-]{0,80})(?:[: ][^$#>]{0,80})?[\]$#>] ?[$#]? ?")
+_LOOP = re.compile(r"\bfor \w{1,40} in\b|\b(?:pdsh|clush|pssh|dsh|ansible)\b")
+"""A command that asks several hosts: each one's name stands above what it answers."""
+_ASKS = re.compile(r"^(?:\[?[\w.-]{1,40}@[\w.-]{1,80}\b.{0,80}?)?[$#] \S")
+"""A prompt with the next command."""
+_OF_HOST = re.compile(r"^(?P<mark>[=#*>-]{1,16} {0,3})?(?P<host>[A-Za-z][\w.-]{0,80})(?: {0,3}[=#*<:-]{1,16})?\s*$")
 _MEMBER = 0x8000
 """The bit of a key whose port is a full member of the partition."""
 _LIMITED = 0x7FFF
 """The key's number without that bit; of all ones it is the default partition's."""
 _PFC = re.compile(r"^\s{1,20}enabled(?:\s{1,8}[01]){8}\s*$")
 _SEVERAL = re.compile(r"\bcat \S{0,200}_counters/\{(?P<names>[a-z_,]{8,400})\}")
+_OWN = "127.0.1.1"
+"""The address that Debian's installer gives a host's own name."""
+_OWN_NAME = re.compile(
+    r"^(?:[\w.-]{1,80}: )?\s{0,8}127\.0\.1\.1\s{1,20}(?P<host>(?!localhost\b)[A-Za-z][\w.-]{0,80})(?:\s|$)"
+)
 _COUNT = re.compile(r"^\s{0,8}\d{1,20}\s*$")
 
 
@@ -38,6 +48,17 @@ def told(lines: list[str]) -> list[str]:
         kept = _flow_control(kept)
     if any("_counters/{" in each for each in kept):
         kept = _counters(kept)
+    if any(_OWN in each for each in kept):
+        kept = _own_names(kept)
+    return kept
+
+
+def _own_names(lines: list[str]) -> list[str]:
+    """What a row of /etc/hosts or `getent hosts` tells of a host's own name: a row of digits and a name alone."""
+    kept = list(lines)
+    for at, line in enumerate(lines):
+        if _OWN in line and (row := _OWN_NAME.match(line)):
+            kept[at] = f"the name {row['host']} is resolved to {_OWN}: {line.strip()}"
     return kept
 
 
@@ -66,11 +87,12 @@ def _full(keys: dict[str, set[int]]) -> list[tuple[str, set[int]]]:
 
 def _keys(lines: list[str]) -> Iterator[tuple[int, str, int]]:
     """Where a key stands, the host it is of, and the key."""
-    asked, host = 0, ""
+    asked, host, loop = 0, "", ""
     for at, line in enumerate(lines, 1):
         if _KEYS.search(line) and not _KEY.match(line):
             prompt = _PROMPT.match(line)
             asked, host = at, prompt["host"] if prompt else ""
+            loop = line if _LOOP.search(line) else ""
         elif asked and at - asked > MOST:
             return
         elif asked and (found := _KEY.match(line)):
@@ -78,7 +100,9 @@ def _keys(lines: list[str]) -> Iterator[tuple[int, str, int]]:
         elif asked and (row := _KEY_ROW.match(line)):
             for key in row["keys"].split():
                 yield at - 1, row["host"], int(key, 16)
-        elif line.strip():
+        elif asked and loop and (head := _OF_HOST.match(line)) and (head["mark"] or head["host"] in loop):
+            host = head["host"]
+        elif line.strip() and not (loop and not _ASKS.match(line)):
             asked = 0 if not line.startswith("---") else asked
 
 

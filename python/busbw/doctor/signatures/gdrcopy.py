@@ -12,7 +12,9 @@ SIGNATURE = Signature(
         r"libgdrapi \d\S{0,10} gdrdrv \d",
         r"\bgdrcopy open failed",
         r"\bgdr_(?:open|pin_buffer|map|unmap|get_info|copy_|close|unpin)\w*.{0,100}(?:fail|error|not available)",
-        r"/dev/gdrdrv",
+        # Alone it is what `ls` answers of a module that is loaded.
+        r"/dev/gdrdrv\b.{0,60}(?:No such|not found|denied|missing|errno|fail)"
+        r"|(?:cannot|can't|could not|unable|fail\w*|error)\b.{0,60}/dev/gdrdrv",
         r"GDRCOPY lib wrapper not initialized",
         r"libgdrapi\S*: cannot open",
         r"gdrwrap\.\w{1,2}:\d+ NCCL WARN (?:Failed to open|.{0,10}lsym failed)",

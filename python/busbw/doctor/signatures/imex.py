@@ -14,7 +14,8 @@ SIGNATURE = Signature(
         r"Node #\d+ .{0,80}(?:UNAVAILABLE|INVALID|MISMATCH)",
         r"MNNVL.{0,80}(?:not working|is not supported)",
         r"\bIMEX\b.{0,80}(?:fail|error|not |missing|unavailable|timed out|timeout|down)",
-        r"nvidia-caps-imex-channels",
+        # Not what `ls` answers: a host of no such domain has none, and imex-channel tells of one that has.
+        r"(?<!access '/dev/)(?<!access /dev/)(?<!ls /dev/)nvidia-caps-imex-channels",
         r"[Cc]ompute ?[Dd]omain\b.{0,60}(?:not ready|NotReady|timed? ?out|conflict)",
         r"cuMem(?:Import|Export)\w*.{0,60}(?:fail|error|not permitted|invalid)",
         r"MNNVL \(cliqueSize \d+\) is available but not supported",

@@ -14,6 +14,8 @@ SIGNATURE = Signature(
         r"another process is utilizing it",
         r"\bport\b.{0,30} (?:is |was )?already (?:in use|used|taken|bound|allocated|occupied)",
     ),
+    # A socket of that kind has no port: slurm-spool tells of it.
+    unless=("unix socket",),
     explains=(
         "master-unreachable",
         "rendezvous-timeout",
