@@ -44,6 +44,7 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h123-program-text": "that it is a program's source is said by the lines above",
     "h35-azure-nd-boot": "that the machine boots is said in its first line",
     "h37-oci-bm-boot": "that the machine boots is said in its first line",
     "h35-aer-corrected-three": "that it was corrected is said further up",
