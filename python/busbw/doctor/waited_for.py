@@ -46,9 +46,11 @@ def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
     who = f"rank {rank}" if rank else "one rank" if len(scans) < 2 else f"the node of {source.rpartition('/')[2]}"
     who += "" if work.kind == "input" else " still"
     said = clean(shortened(work.text, _SHOWN))
+    # Who is at work was started, and is reached.
+    title = finding.title.partition(": some node did not start")[0]
     return replace(
         finding,
-        title=f"{who} {kind.does}, and others wait for it ({said}): {finding.title}",
+        title=f"{who} {kind.does}, and others wait for it ({said}): {title}",
         fix=kind.cure,
         evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line)),
     )

@@ -30,7 +30,8 @@ WORDS = (
         "autotun",
         "captur",
     ),
-    *("warm", "data ", "data_", "files", "examples", "samples", "shards"),
+    *("warm", "data ", "data_", "files", "examples", "samples", "shards", "decod", "beam", "on main", "on the main"),
+    *("on rank 0", "generating"),
 )
 """One of these is in each line that tells of such work."""
 _MOST, _MAX_LOOK = 256, 400
@@ -81,7 +82,8 @@ KINDS: Mapping[str, _Kind] = {
         ),
         (
             "data",
-            r"\btokeniz(?:ing|e|ation)\b|\bpre-?process(?:ing)?\b|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
+            r"\btokeniz(?:ing|e|ation|er on)\b|\bpre-?process(?:ing)?\b"
+            r"|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
             r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b",
             "prepares the data",
@@ -106,7 +108,9 @@ KINDS: Mapping[str, _Kind] = {
         ),
         (
             "eval",
-            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)",
+            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)"
+            r"|\bdecod(?:ing|e)\b.{0,60}\b(?:set|samples?|dev|test|beams?|main process|rank 0)\b|\bbeam search\b"
+            r"|\bon (?:the )?main process\b|\bon rank 0 (?:only|alone)\b|\bgenerating (?:samples|images|videos)\b",
             "evaluates",
             "evaluate on all ranks with the same number of batches (a distributed sampler, drop_last), or let the "
             "others wait for it in a barrier. Give all ranks the same number of training batches, too (DDP join()): "

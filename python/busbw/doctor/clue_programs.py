@@ -1,0 +1,212 @@
+"""Clues of programs: how ranks were started, which libraries are there, and what a script shows around a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+
+_RANKS = re.compile(
+    r"(?<!\w)(?:global_?)?rank['\"]?[ =:]{1,3}(?P<rank>\d{1,6})\b[^\n]{0,60}?"
+    r"\blocal[_ ]?rank['\"]?[ =:]{1,3}(?P<local>\d{1,3})\b",
+    re.IGNORECASE,
+)
+_LAUNCHER = re.compile(r"torchrun|torch\.distributed\.(?:run|launch)|accelerate launch|deepspeed")
+_SRUN = re.compile(r"\bsrun [^\n]{0,400}")
+_MPIRUN = re.compile(r"\b(?:mpirun|mpiexec) [^\n]{0,400}")
+_OF_LAUNCHERS = {
+    "srun": ("srun sets SLURM_LOCALID, and no LOCAL_RANK", 'int(os.environ["SLURM_LOCALID"])'),
+    "mpirun": (
+        "mpirun sets OMPI_COMM_WORLD_LOCAL_RANK, and no LOCAL_RANK",
+        'int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])',
+    ),
+    "": ("the launcher sets no LOCAL_RANK, or the program does not read it", 'int(os.environ["LOCAL_RANK"])'),
+}
+
+
+def local_rank_alike(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Several ranks say that they have the same local rank."""
+    for text in texts:
+        locals_of: dict[str, dict[str, int]] = {}
+        for found in _RANKS.finditer(text.text):
+            locals_of.setdefault(found["local"], {}).setdefault(found["rank"], found.start())
+        if len(locals_of) != 1 or len(ranks := next(iter(locals_of.values()))) < 2:
+            continue
+        runs = [(name, each.search(text.text)) for name, each in (("srun", _SRUN), ("mpirun", _MPIRUN))]
+        by = next((name for name, run in runs if run is not None and not _LAUNCHER.search(run[0])), "")
+        why, value = _OF_LAUNCHERS[by]
+        local = next(iter(locals_of))
+        return Sharper(
+            f"{finding.title.partition(': ')[0]}: all of them have local rank {local}, since {why}",
+            f"take the device from there: torch.cuda.set_device({value}), or export LOCAL_RANK in each task; or start "
+            "by torchrun (one task per node), which sets it",
+            tuple(text.evidence(at) for at in list(ranks.values())[:2]),
+        )
+    return None
+
+
+_SYMBOL = re.compile(r"\b(?P<what>p?nccl|cudnn|cublas|cusparse|cufft|nvshmem)\w{1,80}")
+_PACKAGE = re.compile(
+    r"^nvidia-(?P<what>[a-z]{3,12})-cu(?P<cuda>\d\d)[ =\t]{1,40}(?P<version>\d[\w.]{0,20})", re.MULTILINE
+)
+
+
+def of_two_packages(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Two packages of pip, for two releases of CUDA, hold the same library in the same folder."""
+    said = " ".join((finding.title, *(seen.fact for seen in finding.evidence)))
+    if (symbol := re.search(r"(?:symbol:? |\()['`]?(\w{4,100})", said)) is None or not _SYMBOL.match(symbol[1]):
+        return None
+    what = _SYMBOL.match(symbol[1])["what"].removeprefix("p")  # type: ignore[index]
+    for text in texts:
+        packages = {each["cuda"]: each for each in _PACKAGE.finditer(text.text) if each["what"] == what}
+        if len(packages) < 2:
+            continue
+        old, new = (packages[each] for each in (min(packages), max(packages)))
+        return Sharper(
+            f"libraries of different versions are mixed: nvidia-{what}-cu{old['cuda']} {old['version']} and "
+            f"-cu{new['cuda']} {new['version']} are installed into one folder, and the older one has overwritten the "
+            f"newer ({named(symbol[1])} is missing)",
+            f"pip uninstall -y nvidia-{what}-cu{old['cuda']}, then pip install --force-reinstall --no-deps "
+            f"nvidia-{what}-cu{new['cuda']}=={new['version']}. See what pulled in the packages of CUDA {old['cuda']} "
+            "(pip show), and give it an environment of its own",
+            (text.evidence(old.start()), text.evidence(new.start())),
+        )
+    return None
+
+
+_OPTION = re.compile(r"FI_(?:OPT_)?\w{4,80}")
+_LDD = re.compile(r"libfabric\.so\.1 => (?P<path>/\S{3,160})")
+_INFO = re.compile(r"^libfabric: (?P<version>\d[\w.]{0,24})", re.MULTILINE)
+
+
+def older_libfabric(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The plugin sets an option that the libfabric which was loaded does not know."""
+    evidence = " ".join(seen.fact for seen in finding.evidence)
+    if not re.search(r"FI_OPT_\w{4,80}.{0,60}(?:RC: -92\b|Protocol not available)", evidence):
+        return None
+    option = _OPTION.search(evidence)
+    title = f"the libfabric that is loaded does not know {option[0] if option else 'an option'}"
+    seen = []
+    for text in texts:
+        if path := _LDD.search(text.text):
+            title += f" ({named(path['path'], 80)})"
+            seen.append(text.evidence(path.start()))
+        versions = {each["version"]: each for each in _INFO.finditer(text.text)}
+        if len(versions) > 1:
+            title += f"; versions {' and '.join(named(each) for each in versions)} are installed"
+            seen += [text.evidence(each.start()) for each in versions.values()]
+        if seen:
+            break
+    return Sharper(
+        f"{title}: it is older than the one that aws-ofi-nccl was built with",
+        "let the plugin load the libfabric of the EFA installer: /opt/amazon/efa/lib64 (lib on Ubuntu) first in "
+        "LD_LIBRARY_PATH or ld.so.conf, and remove the distribution's libfabric1 and libfabric-bin. "
+        "ldd libnccl-net.so | grep fabric must show it; else rebuild the plugin against the one that is there",
+        tuple(seen),
+    )
+
+
+_START = re.compile(
+    r"(?:deepspeed\.launcher\.launch\b[^\n]{0,400}?--master_port|\btorchrun\b[^\n]{0,300}?--(?:master[_-]port|rdzv[_-]endpoint"
+    r"[ =]\S{1,60}))[ =:](?P<port>\d{3,5})\b"
+)
+_IN_USE = re.compile(r"(?i:address already in use|EADDRINUSE)")
+_TASKS = re.compile(r"\bsrun\b[^\n]{0,200}?\s(?:-n|--ntasks(?:-per-node)?)[ =]?(?:[2-9]|\d\d{1,4})\b")
+_RUNNER = re.compile(r"\bcmd = ")
+
+
+def several_launchers(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Several launchers started before the first of them failed, all for one port of one node."""
+    for text in texts:
+        failed = _IN_USE.search(text.text)
+        if failed is None:
+            continue
+        starts = [
+            each
+            for each in _START.finditer(text.text, 0, failed.start())
+            if _RUNNER.search(text.text, text.text.rfind("\n", 0, each.start()) + 1, each.end())
+        ]
+        ports = {each["port"] for each in starts}
+        if len(starts) < 2 or len(ports) != 1 or "world_info" not in text.text:
+            continue
+        run = _TASKS.search(text.text)
+        by = ": srun starts one for each of its tasks" if run else ""
+        return Sharper(
+            f"{len(starts)} launchers start on one node and want the same port ({next(iter(ports))}){by}",
+            "start the launcher once per node (srun --ntasks-per-node=1, with all its GPUs), or let srun start the "
+            "ranks without a launcher. Another port does not help: each one starts all ranks again, on the same GPUs",
+            (text.evidence(starts[0].start()), text.evidence(starts[1].start()))
+            + ((text.evidence(run.start()),) if run else ()),
+        )
+    return None
+
+
+_STALLED = re.compile(r"(?<=\S) \[ready ranks: (?P<ranks>\d[\d, ]{0,200})\]")
+
+
+def apart_in_horovod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Horovod lists tensors that wait: some ranks hand over one of them, the others another."""
+    for text in texts:
+        ready: dict[frozenset[str], re.Match[str]] = {}
+        for found in _STALLED.finditer(text.text):
+            ready.setdefault(frozenset(re.findall(r"\d+", found["ranks"])), found)
+        for one, mine in ready.items():
+            other = next((each for each in ready if not each & one), None)
+            if other is None:
+                continue
+            fewer, more = sorted((one, other), key=len)
+            told = [
+                f"rank {', '.join(sorted(each, key=int)[:8])} in {_op(text, ready[each])}" for each in (fewer, more)
+            ]
+            return Sharper(
+                f"ranks took different ways through the program, and wait for each other: {', '.join(told)}",
+                "let all ranks take the same branch in the same step: what decides it (a phase, a counter, tf.cond, an "
+                "evaluation, the end of the data) must come from one rank by broadcast, or from the global step. Each "
+                "rank needs the same number of batches",
+                (text.evidence(mine.start()),),
+            )
+    return None
+
+
+def _op(text: Text, found: re.Match[str]) -> str:
+    """The last part of the long name of the tensor that the list names before its ranks."""
+    name = text.text[max(0, found.start() - 200) : found.start()].split()[-1]
+    return named(name if len(name) <= 60 else f"...{name[-56:]}", 64)
+
+
+_COLLECTIVE = (
+    r"(?:save_(?:state|checkpoint|model|pretrained|fsdp_model|16bit_model)|get_state_dict|state_dict_type|full_state_dict"
+    r"|state_dict|barrier|wait_for_everyone|all_gather\w*|all_?reduce\w*|gather(?:_for_metrics|_object)?|broadcast\w*"
+    r"|reduce(?:_scatter)?|optim_state_dict)"
+)
+_MAIN = re.compile(
+    r"^(?P<if>[ \t]{0,40}(?:\d{1,5}[:|]?[ \t]{1,20})?if [^\n]{0,80}(?:is_(?:local_)?main_process"
+    r"|is_world_process_zero|is_global_zero|is_rank_0|\brank(?:\(\))?[ ]?==[ ]?0)[^\n]{0,40}:[^\n]{0,40})\n"
+    rf"(?:[ \t]{{1,80}}[^\n]{{0,160}}\n){{0,5}}?[ \t]{{2,80}}[^\n]{{0,100}}?(?P<call>[\w.]{{1,60}}\.{_COLLECTIVE})\(",
+    re.MULTILINE,
+)
+"""A condition that holds on one rank alone, and a call of all ranks in its first lines."""
+_SHARDED = re.compile(r"FSDP|fsdp|FULL_SHARD|ZeRO|zero_?(?:stage|3)|[Dd]eep[Ss]peed|megatron", re.IGNORECASE)
+_SAVES = re.compile(r"save_|state_dict")
+
+
+def behind_main_process(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The script beside the log calls something of all ranks behind a condition that one rank alone meets."""
+    for text in texts:
+        for found in _MAIN.finditer(text.text):
+            call = found["call"]
+            # Where each rank has the whole model, saving is one rank's work.
+            if _SAVES.search(call.rpartition(".")[2]) and not _SHARDED.search(text.text):
+                continue
+            title = finding.title.rpartition("): ")[2] if "others wait for it (" in finding.title else finding.title
+            return Sharper(
+                f"the script calls {named(call)} behind a condition that one rank alone meets "
+                f"({named(found['if'])}), and all ranks must call it: {title}",
+                f"call {named(call)} on all ranks, outside of that condition: with sharded parameters it gathers from "
+                "all of them, and writes on the ranks that have to. Only prints and files of one's own stand behind it",
+                (text.evidence(found.start("if")), text.evidence(found.start("call"))),
+            )
+    return None
