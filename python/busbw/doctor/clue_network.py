@@ -56,8 +56,8 @@ _GIDS = re.compile(
 )
 """A row of `show_gids`."""
 _TRIED = re.compile(
-    r"\bib_(?:write|read|send)_(?:bw|lat)\b[^\n]{0,160}?(?:-x|--gid-index)[ =]?(?P<index>\d{1,3})\b[^\n]{0,160}\n"
-    r"(?:[^\n]{0,200}\n){0,40}?\s{0,4}\d{1,10}\s{1,16}\d{1,9}\s{1,20}\d[\d.]{0,12}\s{1,20}\d",
+    r"\b(?P<by>ib_(?:write|read|send)_(?:bw|lat))\b[^\n]{0,160}?(?:-x|--gid-index)[ =]?(?P<index>\d{1,3})\b"
+    r"[^\n]{0,160}\n(?:[^\n]{0,200}\n){0,40}?\s{0,4}\d{1,10}\s{1,16}\d{1,9}\s{1,20}\d[\d.]{0,12}\s{1,20}\d",
     re.MULTILINE,
 )
 """A test of perftest with a GID of its own, and a row of its results."""
@@ -78,7 +78,7 @@ def gid_that_works(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         rows = {each["index"]: each for each in _GIDS.finditer(text.text)}
         tried = _TRIED.search(text.text)
         if tried is not None and tried["index"] != taken:
-            by = f"ib_write_bw reaches the peer by GID index {tried['index']}"
+            by = f"{tried['by']} reaches the peer by GID index {tried['index']}"
             return Sharper(
                 f"NCCL takes a GID that the network does not carry{_of(taken, rows)}: {by}",
                 _USE.format(index=tried["index"]),

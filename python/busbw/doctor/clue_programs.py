@@ -67,8 +67,8 @@ def of_two_packages(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
         old, new = (packages[each] for each in (min(packages), max(packages)))
         return Sharper(
             f"libraries of different versions are mixed: nvidia-{what}-cu{old['cuda']} {old['version']} and "
-            f"-cu{new['cuda']} {new['version']} are installed into one folder, and the older one has overwritten the "
-            f"newer ({named(symbol[1])} is missing)",
+            f"-cu{new['cuda']} {new['version']} are installed into one folder, and one has overwritten the "
+            f"other ({named(symbol[1])} is missing)",
             f"pip uninstall -y nvidia-{what}-cu{old['cuda']}, then pip install --force-reinstall --no-deps "
             f"nvidia-{what}-cu{new['cuda']}=={new['version']}. See what pulled in the packages of CUDA {old['cuda']} "
             "(pip show), and give it an environment of its own",
@@ -189,7 +189,7 @@ _MAIN = re.compile(
     re.MULTILINE,
 )
 """A condition that holds on one rank alone, and a call of all ranks in its first lines."""
-_SHARDED = re.compile(r"FSDP|fsdp|FULL_SHARD|ZeRO|zero_?(?:stage|3)|[Dd]eep[Ss]peed|megatron", re.IGNORECASE)
+_SHARDED = re.compile(r"FSDP|fsdp|FULL_SHARD|\bZeRO|zero_stage|\bzero[23]\b|[Dd]eep[Ss]peed|[Mm]egatron")
 _SAVES = re.compile(r"save_|state_dict")
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.lines.busy import KINDS, Work, counts
+from busbw.doctor.lines.busy import ALONE, KINDS, Work, counts
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.speakers import rank_of
 
@@ -75,7 +75,7 @@ def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool
             near = _FAR if counted else _NEAR
             if (work.line <= scan.alive and work.kind != "input") or work.line < (first or scan.lines) - near:
                 continue  # steps came after it, or much else
-            if rank not in behind and rank in waiting:
+            if (rank not in behind and rank in waiting) or (work.kind == ALONE and work.line < first):
                 continue
             yield (rank in behind, counted, bool(rank), work.line), scan.source, rank, work
 

@@ -31,7 +31,7 @@ WORDS = (
         "captur",
     ),
     *("warm", "data ", "data_", "files", "examples", "samples", "shards", "decod", "beam", "on main", "on the main"),
-    *("on rank 0", "generating"),
+    *("on rank 0", "generating", "%|"),
 )
 """One of these is in each line that tells of such work."""
 _MOST, _MAX_LOOK = 256, 400
@@ -62,6 +62,8 @@ _RAISE = (
     "Where the work has to take so long, raise the time above it: init_process_group(timeout=), ddp_timeout, "
     "--distributed-timeout-minutes, --dist-timeout"
 )
+ALONE = "alone"
+"""The kind of a work that has no other: it counts only where it goes on after others gave up."""
 KINDS: Mapping[str, _Kind] = {
     name: _Kind(re.compile(words, re.IGNORECASE), does, f"{cure}. {_RAISE}")
     for name, words, does, cure in (
@@ -131,6 +133,15 @@ KINDS: Mapping[str, _Kind] = {
             "let all ranks compile at once and keep the compiled code (TORCHINDUCTOR_CACHE_DIR, "
             "jax_compilation_cache_dir, TRITON_CACHE_DIR on a local disk). Kernels that a server compiles at its "
             "start are best made before, on every node (python -m sglang.compile_deep_gemm)",
+        ),
+        (
+            ALONE,
+            # A bar with a name of its own, and not that of the training, which all ranks show alike.
+            r"^(?:\[\w{1,20}\]: ?)?(?!.{0,50}(?:epoch|step|iter|train|fit|batch|loss|progress|rollout))"
+            r"[A-Za-z][\w ./()-]{2,50}: {1,4}\d{1,3}%\|",
+            "works through something of its own",
+            "spread that work over all ranks, or do it before or after the job; a callback on rank 0 must be shorter "
+            "than the time for which the others wait",
         ),
     )
 }

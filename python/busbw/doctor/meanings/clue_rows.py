@@ -7,9 +7,10 @@ keeps within a line.
 from __future__ import annotations
 
 _WORKS = (
-    r"(?![^\n]{0,60}\b(?:not|n't|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)[^\n]{0,60}"
-    r"\b(?:pass(?:es|ed)?|works?|worked|runs?|ran|fine|ok|OK|finish\w*|succeed\w*|no hang|solve[sd]|fixe[sd]|helps?"
-    r"|helped|goes away|gone)\b"
+    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)[^\n]{0,60}?"
+    # No part of a path or a command's name.
+    r"(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|is fine|finish(?:es|ed)|succeed(?:s|ed)|no hang|solve[sd]"
+    r"|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
 )
 """That something did, behind its name on the same line."""
 
