@@ -9,6 +9,7 @@ from busbw.doctor.clue_network import gid_of_namespace, gid_that_works, link_fla
 from busbw.doctor.clue_programs import (
     apart_in_horovod,
     behind_main_process,
+    loaded_library,
     local_rank_alike,
     of_two_packages,
     older_libfabric,
@@ -64,7 +65,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-invalid-gid": (gid_of_namespace,),
     "ibv-call-failed": (gid_of_namespace,),
     "duplicate-gpu": (local_rank_alike,),
-    "undefined-symbol": (of_two_packages,),
+    "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric,),
     "port-in-use": (several_launchers,),
     "collective-mismatch": (apart_in_horovod, behind_main_process),

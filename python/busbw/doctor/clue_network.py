@@ -195,7 +195,7 @@ _LINK = re.compile(
 )
 _BDF = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d\b")
 _HCA = re.compile(r"\bhca (?P<hca>mlx5_\w{1,12})\b|\bCA '(?P<hca_>mlx5_\w{1,12})'")
-_FEWEST = 2
+_FEWEST, _NEAR = 2, 2000
 
 
 def link_flaps(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
@@ -211,7 +211,7 @@ def link_flaps(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
                 continue
             hot = finding.name == "nic-hot"
             return Sharper(
-                f"the link of {_who(text, downs[0])} goes down and comes back"
+                f"the link of {_who(text, downs[0])} goes up and down"
                 f"{', and its transceiver is too hot' if hot else ''}: its cable or transceiver fails",
                 "replace or reseat that cable or transceiver (try another switch port), and take the node out until "
                 f"then, or its NIC by NCCL_IB_HCA=^NAME{'; look at the airflow there' if hot else ''}. "
@@ -226,5 +226,8 @@ def _who(text: Text, down: re.Match[str]) -> str:
     hcas = {found["hca"] or found["hca_"] for found in _HCA.finditer(text.text)}
     hca = f"{next(iter(hcas))}, " if len(hcas) == 1 else ""
     front = text.text[max(0, down.start() - 120) : down.start()].rpartition("\n")[2]
-    host = re.match(r"([A-Za-z][\w.-]{0,60}): [\[A-Z]", front)
-    return f"{hca}{down['dev']} ({down['bdf']}){f' on {named(host[1])}' if host else ''}"
+    host = re.match(r"(?P<host>[A-Za-z][\w.-]{0,60}): [\[A-Z]", front)
+    near = _PROMPT.finditer(text.text, max(0, down.start() - _NEAR), down.start())
+    asked = host or max(near, key=lambda each: each.start(), default=None)
+    where = f" on {named(asked['host'])}" if asked else ""
+    return f"{hca}{down['dev']} ({down['bdf']}){where}"

@@ -77,6 +77,33 @@ def of_two_packages(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     return None
 
 
+_LOADED = re.compile(r"libnccl\.so(?:\.\d{1,3}){0,3} => (?P<path>/\S{3,200})")
+_STRINGS = re.compile(r"^NCCL version (?P<version>2\.\d{1,3}\.\d{1,3})", re.MULTILINE)
+
+
+def loaded_library(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """`ldd` shows which NCCL is loaded that lacks the symbol."""
+    said = " ".join((finding.title, *(seen.fact for seen in finding.evidence)))
+    symbol = re.search(r"\bp?nccl[A-Z]\w{3,80}", said)
+    for text in texts if symbol else ():
+        if (path := _LOADED.search(text.text)) is None:
+            continue
+        of_pip = "/nvidia/nccl/" in path["path"]
+        version = _STRINGS.search(text.text)
+        which = f" ({version['version']})" if version else ""
+        return Sharper(
+            f"the NCCL that is loaded{which} is too old for the program: "
+            f"{named(path['path'], 100)} has no {named(symbol[0]) if symbol else ''}",
+            "pip install --force-reinstall --no-deps nvidia-nccl-cu12 (cu13) of the version that PyTorch asks for (pip "
+            "check): another package has overwritten it"
+            if of_pip
+            else "leave that folder out of LD_LIBRARY_PATH and LD_PRELOAD, or install a newer NCCL there: PyTorch "
+            "needs the one it was built with (site-packages/nvidia/nccl/lib), or a newer one",
+            (text.evidence(path.start()),),
+        )
+    return None
+
+
 _OPTION = re.compile(r"FI_(?:OPT_)?\w{4,80}")
 _LDD = re.compile(r"libfabric\.so\.1 => (?P<path>/\S{3,160})")
 _INFO = re.compile(r"^libfabric: (?P<version>\d[\w.]{0,24})", re.MULTILINE)

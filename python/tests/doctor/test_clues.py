@@ -39,7 +39,7 @@ def first(text: str, folder: Path) -> Finding:
     ("name", "title", "fix"),
     [
         ("nc-to-another-port", "a firewall on 10.77.3.4 lets only some ports", "open all TCP ports"),
-        ("link-of-one-nic", "the link of mlx5_4, ibp94s0 (0000:5e:00.0) goes down and comes back", "replace or reseat"),
+        ("link-of-one-nic", "the link of mlx5_4, ibp94s0 (0000:5e:00.0) goes up and down", "replace or reseat"),
         ("local-ranks-alike", "all of them have local rank 0, since srun sets SLURM_LOCALID", "SLURM_LOCALID"),
         ("quota-not-disk", "the user's quota is used up (200G of 200G)", "have the quota raised"),
         ("one-address-for-all", "give one address, 10.6.0.20", "to that node's own address"),
@@ -77,6 +77,8 @@ def test_what_stands_beside_an_error_tells_cause_and_cure(name: str, title: str,
         (f"{WATCHDOG}NCCL_P2P_DISABLE=1 still hangs, it never works.\n", "hang"),
         (f"{WATCHDOG}With NCCL_P2P_DISABLE=1 it does not work either.\n{ACS}", "hang"),
         (LOGS["privileged-works"].replace("it runs through", "the same error comes, nothing runs"), "--privileged"),
+        (f"{WATCHDOG}export NCCL_ALGO=Ring  # works on the other cluster\n", "NCCL_ALGO"),
+        (f"{WATCHDOG}NCCL_DEBUG=INFO works, see below.\n", "NCCL_DEBUG"),
         (f"{WATCHDOG}$ NCCL_P2P_DISABLE=1 ./run.sh --fine-tune /work/ran.py\n", "hang"),
         # Another host answers, and the same port from elsewhere.
         (LOGS["nc-to-another-port"].replace("to 10.77.3.4 29400", "to 10.77.3.5 29400"), "lets only some ports"),
@@ -97,11 +99,39 @@ def test_what_stands_beside_an_error_tells_cause_and_cure(name: str, title: str,
         (LOGS["name-that-no-listing-has"].replace("ens3 ", "ens9 "), "names no network"),
         # A bar that stood still with the others may be of any rank.
         (LOGS["callback-goes-on"].rpartition("\nRendering")[0] + "\n", "of its own"),
-        (LOGS["link-of-one-nic"].replace("Link up", "Link is up"), "comes back"),
+        (LOGS["link-of-one-nic"].replace("Link up", "Link is up"), "goes up and down"),
     ],
 )
 def test_what_only_looks_like_a_clue_decides_nothing(text: str, title: str, tmp_path: Path) -> None:
     assert title not in first(text, tmp_path).title.replace("(P2P) hang or", "")
+
+
+SOCKET = (
+    "k2:9:19 [0] misc/socket.cc:477 NCCL WARN socketStartConnect: Connect to 172.18.0.1<40122> failed : "
+    "Connection timed out\n"
+)
+SYMBOL = "ImportError: /venv/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommSplit\n$ ldd libtorch_cuda.so\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "fix"),
+    [
+        (f"{WATCHDOG}With NCCL_PROTO=Simple it runs.\n", "with NCCL_PROTO=Simple it passes", "keep NCCL_PROTO=Simple"),
+        (f"{WATCHDOG}NCCL_IB_DISABLE=1: passes, but slow\n", "the RDMA network is what fails", "ib_write_bw"),
+        (f"{SOCKET}When I set NCCL_SOCKET_IFNAME=ens4 it works.\n",
+         "with NCCL_SOCKET_IFNAME=ens4 it passes", "nccl.conf"),
+        (f"{SYMBOL}\tlibnccl.so.2 => /usr/lib/x86_64-linux-gnu/libnccl.so.2 (0x7f)\n",
+         "/usr/lib/x86_64-linux-gnu/libnccl.so.2 has no ncclCommSplit", "LD_LIBRARY_PATH"),
+        (f"{SYMBOL}\tlibnccl.so.2 => /venv/torch/lib/../../nvidia/nccl/lib/libnccl.so.2 (0x7f)\n"
+         "NCCL version 2.14.3+cuda11.7\n",
+         "the NCCL that is loaded (2.14.3) is too old", "--force-reinstall"),
+    ],
+)  # fmt: skip
+def test_what_was_tried_and_what_is_loaded_tell_where_the_fault_lies(
+    text: str, title: str, fix: str, tmp_path: Path
+) -> None:
+    found = first(text, tmp_path)
+    assert title in found.title and fix in found.fix
 
 
 def test_logs_are_kept_for_every_finding_that_clues_may_sharpen() -> None:

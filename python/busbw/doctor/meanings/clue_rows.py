@@ -7,12 +7,21 @@ keeps within a line.
 from __future__ import annotations
 
 _WORKS = (
-    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)[^\n]{0,60}?"
-    # No part of a path or a command's name.
-    r"(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|is fine|finish(?:es|ed)|succeed(?:s|ed)|no hang|solve[sd]"
-    r"|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
+    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)"
+    # No comment of a script, and no part of a path or a command's name.
+    r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|is fine|finish(?:es|ed)|succeed(?:s|ed)|no hang"
+    r"|solve[sd]|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
 )
 """That something did, behind its name on the same line."""
+
+_SEVERAL = (
+    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits ib-completion-error ib-retry "
+    "ib-remote-error wrong-results cuda-call-failed cuda-not-supported invalid-argument nccl-error"
+)
+"""Findings that have several readings, of which a setting that helps shows one."""
+
+_SETTING = r"(?!NCCL_DEBUG|NCCL_ASYNC|TORCH_NCCL_TRACE)(?:NCCL|UCX|FI|NVSHMEM|RCCL|TORCH_NCCL)_[A-Z0-9_]{2,50}"
+"""A variable that changes what is done, and not what is said of it."""
 
 CLUE_ROWS = {
     "ib-devices-missing nvshmem-init gpu-permission cuda-ipc cuda-not-supported memlock p2p-broken": rf"""
@@ -35,6 +44,16 @@ NCCL_NVLS_ENABLE=0\b{_WORKS} ; NVLink multicast (NVLS) is what fails: with NCCL_
 NCCL_IB_DISABLE=1\b{_WORKS} ; the RDMA network is what fails: with NCCL_IB_DISABLE=1 it passes ({{title}}) ;
  ib_write_bw between the two hosts with each NIC; on RoCE show_gids and NCCL_IB_GID_INDEX of its RoCE v2 entry; cables,
  ports and MTU alike on both. {{fix}}
+""",
+    "connection-timeout connection-refused no-route master-unreachable wrong-interface remote-error": rf"""
+(?P<set>(?:NCCL|GLOO)_SOCKET_IFNAME=[\w,^=.-]{{1,40}}){_WORKS} ; NCCL or Gloo took another interface than the one
+ between the nodes: with {{set}} it passes ;
+ set it on all nodes, in the job's script or /etc/nccl.conf (GLOO_SOCKET_IFNAME alike). Where hosts name it differently,
+ give a begin that all share
+""",
+    _SEVERAL: rf"""
+\b(?P<set>{_SETTING}=[\w,^.:-]{{1,40}}){_WORKS} ; with {{set}} it passes: {{title}} ;
+ keep {{set}} for now: what it switches off or changes is where the fault lies. {{fix}}
 """,
     "disk-full file-system": r"""
 (?i:quota) && ^\s{0,20}(?:\S{1,200}\s{1,20})?(?P<used>\d[\d.]{0,12}[kKMGTP]?)\*\s{1,20}\d[\d.]{0,12}[kKMGTP]?\s{0,20}

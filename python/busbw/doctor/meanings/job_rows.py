@@ -100,12 +100,12 @@ Tried to allocate ; {title} ;
     "wrong-interface": r"""
 Every node should have a unique IP.{0,300}addresses \{'?(?P<ip>[\w.:]{3,40}) ; nodes of vLLM's Ray cluster give one
  address, {ip}: VLLM_HOST_IP is set alike on all of them ;
- set VLLM_HOST_IP on each node to that node's own address (not in a file that all nodes read: take it from ip addr or
- hostname -I), then restart Ray and vLLM on all nodes
+ set VLLM_HOST_IP on each node to that node's own address (ip addr, hostname -I), not in a file that all nodes read.
+ Then restart Ray and vLLM on all nodes
 Every node should have a unique IP ; nodes of vLLM's Ray cluster give one address: VLLM_HOST_IP is set alike on all
  of them ;
- set VLLM_HOST_IP on each node to that node's own address (not in a file that all nodes read: take it from ip addr or
- hostname -I), then restart Ray and vLLM on all nodes
+ set VLLM_HOST_IP on each node to that node's own address (ip addr, hostname -I), not in a file that all nodes read.
+ Then restart Ray and vLLM on all nodes
 """,
     "mixed-networks": r"""
 with family \d+ is neither AF_INET ; the address that NCCL is to connect to is none: the rank that gave it found no
