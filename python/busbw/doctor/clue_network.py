@@ -173,7 +173,7 @@ def mtu_differs(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         f"the MTUs of the two sides differ: {high} at {named(values[high][0])}, {low} at {named(values[low][0])}, and "
         "packets larger than the smaller one are refused",
         "give the interfaces of all nodes, and all switch ports between, one MTU (ip link set DEVICE mtu 9000; RoCE "
-        "then has 4096, and 1024 with 1500): ibv_devinfo must show the same active_mtu everywhere. Some releases of "
+        "then has 4096, and 1024 with 1500). Then ibv_devinfo shows the same active_mtu everywhere. Some releases of "
         "NCCL (2.20) do not take the smaller of both: a newer one does",
         (values[high][1], values[low][1]),
     )

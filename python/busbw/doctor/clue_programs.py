@@ -130,8 +130,8 @@ def older_libfabric(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     return Sharper(
         f"{title}: it is older than the one that aws-ofi-nccl was built with",
         "let the plugin load the libfabric of the EFA installer: /opt/amazon/efa/lib64 (lib on Ubuntu) first in "
-        "LD_LIBRARY_PATH or ld.so.conf, and remove the distribution's libfabric1 and libfabric-bin. "
-        "ldd libnccl-net.so | grep fabric must show it; else rebuild the plugin against the one that is there",
+        "LD_LIBRARY_PATH or ld.so.conf. Remove the distribution's libfabric1 and libfabric-bin. "
+        "Then ldd libnccl-net.so shows it. Else rebuild the plugin against the one that is there",
         tuple(seen),
     )
 
@@ -190,8 +190,8 @@ def apart_in_horovod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
             ]
             return Sharper(
                 f"ranks took different ways through the program, and wait for each other: {', '.join(told)}",
-                "let all ranks take the same branch in the same step: what decides it (a phase, a counter, tf.cond, an "
-                "evaluation, the end of the data) must come from one rank by broadcast, or from the global step. Each "
+                "let all ranks take the same branch in the same step. What decides it (a phase, a counter, tf.cond, "
+                "the end of the data) must come from one rank by broadcast, or from the global step. Each "
                 "rank needs the same number of batches",
                 (text.evidence(mine.start()),),
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
+from busbw.doctor import clue_finders, clue_network, clue_programs
 from busbw.doctor.clue_finders import FINDERS
 from busbw.doctor.clues import CLUES
 from busbw.doctor.examine import examine
@@ -137,3 +139,16 @@ def test_what_was_tried_and_what_is_loaded_tell_where_the_fault_lies(
 def test_logs_are_kept_for_every_finding_that_clues_may_sharpen() -> None:
     # Those of other findings are of the same lines.
     assert set(FINDERS) | set(CLUES) <= CLUED
+
+
+def test_no_text_of_a_clue_is_too_long() -> None:
+    path = Path(__file__).parents[1] / "tools" / "test_plain_english.py"
+    spec = importlib.util.spec_from_file_location("plain_english", path)
+    assert spec is not None and spec.loader is not None
+    english = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(english)
+    texts = [text for rows in CLUES.values() for each in rows for text in (each.title, each.cure)]
+    for finders in (clue_finders, clue_network, clue_programs):
+        texts += english.texts_of(Path(finders.__file__))
+    assert len(texts) > 40
+    assert [each for text in texts for each in english.too_long(text)] == []

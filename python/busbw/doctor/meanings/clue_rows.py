@@ -33,8 +33,9 @@ CLUE_ROWS = {
     "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits p2p-broken": rf"""
 NCCL_P2P_DISABLE=1\b{_WORKS} ; transfers from GPU to GPU (P2P) hang or fail here: with NCCL_P2P_DISABLE=1 it
  passes ({{title}}) ;
- look for what breaks P2P on this machine: ACS on PCIe bridges (lspci -vvv | grep ACSCtl: switch ReqRedir off), the
- IOMMU (iommu=pt or off in the BIOS), a driver that lets these GPUs have no P2P. p2pBandwidthLatencyTest shows the
+ look for what breaks P2P on this machine. ACS on PCIe bridges: lspci -vvv | grep ACSCtl, and switch ReqRedir off. The
+ IOMMU: iommu=pt, or off in the BIOS. A driver without P2P for these GPUs: nvidia-smi topo -p2p r. A test of CUDA's
+ samples (p2pBandwidthLatencyTest) shows the
  pair. Until then NCCL_P2P_DISABLE=1
 """,
     "watchdog-timeout init-incomplete ib-completion-error ib-retry": rf"""
