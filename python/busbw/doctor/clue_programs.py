@@ -171,30 +171,55 @@ def several_launchers(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
     return None
 
 
-_STALLED = re.compile(r"(?<=\S) \[ready ranks: (?P<ranks>\d[\d, ]{0,200})\]")
+_STALLED = re.compile(r"(?<=\S) \[(?P<how>ready|missing) ranks: (?P<ranks>\d[\d, ]{0,200})\]")
+
+
+_MISSING = re.compile(r"(?:Missing|Stalled) ranks:\s{0,4}\n(?P<rows>(?:[^\n]{0,40}?\d{1,5}: \[[^\n]{1,3000}\n?){2,64})")
+"""As newer releases of Horovod list it: by rank, the tensors that others handed over and it did not."""
+_LACKS = re.compile(r"(?:^|[\s:>])(?P<rank>\d{1,5}): \[(?P<names>[^\n]{1,3000})", re.MULTILINE)
 
 
 def apart_in_horovod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """Horovod lists tensors that wait: some ranks hand over one of them, the others another."""
     for text in texts:
-        ready: dict[frozenset[str], re.Match[str]] = {}
-        for found in _STALLED.finditer(text.text):
-            ready.setdefault(frozenset(re.findall(r"\d+", found["ranks"])), found)
-        for one, mine in ready.items():
-            other = next((each for each in ready if not each & one), None)
-            if other is None:
-                continue
-            fewer, more = sorted((one, other), key=len)
-            told = [
-                f"rank {', '.join(sorted(each, key=int)[:8])} in {_op(text, ready[each])}" for each in (fewer, more)
-            ]
-            return Sharper(
-                f"ranks took different ways through the program, and wait for each other: {', '.join(told)}",
-                "let all ranks take the same branch in the same step. What decides it (a phase, a counter, tf.cond, "
-                "the end of the data) must come from one rank by broadcast, or from the global step. Each "
-                "rank needs the same number of batches",
-                (text.evidence(mine.start()),),
-            )
+        found = _ready_apart(text) or _missing_apart(text)
+        if found is None:
+            continue
+        told, at = found
+        return Sharper(
+            f"ranks took different ways through the program, and wait for each other: {told}",
+            "let all ranks take the same branch in the same step. What decides it (a phase, a counter, tf.cond, the "
+            "end of the data) must come from one rank by broadcast, or from the global step. Each rank needs the same "
+            "number of batches",
+            (text.evidence(at),),
+        )
+    return None
+
+
+def _ready_apart(text: Text) -> tuple[str, int] | None:
+    """By the ranks that are ready for each tensor, or by those that lack it."""
+    ready: dict[frozenset[str], re.Match[str]] = {}
+    for found in _STALLED.finditer(text.text):
+        ready.setdefault(frozenset(re.findall(r"\d+", found["ranks"])), found)
+    for one, mine in ready.items():
+        other = next((each for each in ready if not each & one), None)
+        if other is not None:
+            sides = sorted((one, other), key=len)
+            does = "lacks" if mine["how"] == "missing" else "in"
+            told = [f"rank {', '.join(sorted(each, key=int)[:8])} {does} {_op(text, ready[each])}" for each in sides]
+            return ", ".join(told), mine.start()
+    return None
+
+
+def _missing_apart(text: Text) -> tuple[str, int] | None:
+    """By the tensors that each rank lacks: those of a rank that is only late are all others' tensors."""
+    for found in _MISSING.finditer(text.text):
+        lacks = {each["rank"]: each["names"].rstrip(" .]").split(", ") for each in _LACKS.finditer(found["rows"])}
+        for rank, names in lacks.items():
+            other = next((each for each, theirs in lacks.items() if not set(theirs) & set(names)), None)
+            if other is not None:
+                told = f"rank {rank} lacks {named(names[0])}, and rank {other} {named(lacks[other][0])}"
+                return told, found.start("rows")
     return None
 
 
@@ -205,17 +230,20 @@ def _op(text: Text, found: re.Match[str]) -> str:
 
 
 _COLLECTIVE = (
-    r"(?:save_(?:state|checkpoint|model|pretrained|fsdp_model|16bit_model)|get_state_dict|state_dict_type|full_state_dict"
-    r"|state_dict|barrier|wait_for_everyone|all_gather\w*|all_?reduce\w*|gather(?:_for_metrics|_object)?|broadcast\w*"
-    r"|reduce(?:_scatter)?|optim_state_dict)"
+    r"(?:[\w.]{0,60}\.(?:save_(?:state|checkpoint|model|pretrained|fsdp_model|16bit_model)|get_state_dict|state_dict_type"
+    r"|full_state_dict|state_dict|optim_state_dict|barrier|wait_for_everyone|all_gather\w*|all_?reduce\w*"
+    r"|gather_for_metrics|gather_object|reduce_scatter\w*|broadcast_object_list)"
+    # Tensors have methods of these names, too.
+    r"|(?:[\w.]{0,40}\.)?(?:dist|distributed|accelerator|fabric|hvd|comm)\.(?:gather|reduce|broadcast|scatter))"
 )
+_CALLS = re.compile(rf"(?:^|[ (=\t])(?P<call>{_COLLECTIVE})\(")
 _MAIN = re.compile(
-    r"^(?P<if>[ \t]{0,40}(?:\d{1,5}[:|]?[ \t]{1,20})?if [^\n]{0,80}(?:is_(?:local_)?main_process"
-    r"|is_world_process_zero|is_global_zero|is_rank_0|\brank(?:\(\))?[ ]?==[ ]?0)[^\n]{0,40}:[^\n]{0,40})\n"
-    rf"(?:[ \t]{{1,80}}[^\n]{{0,160}}\n){{0,5}}?[ \t]{{2,80}}[^\n]{{0,100}}?(?P<call>[\w.]{{1,60}}\.{_COLLECTIVE})\(",
+    r"^(?P<indent>[ \t]{0,40})(?P<if>@rank_zero_only|if [^\n]{0,80}(?:is_(?:local_)?main_process"
+    r"|is_world_process_zero|is_global_zero|is_rank_0|rank(?:\(\))? ?== ?0)[^\n]{0,40}:)[^\n]{0,40}$",
     re.MULTILINE,
 )
-"""A condition that holds on one rank alone, and a call of all ranks in its first lines."""
+"""A condition that holds on one rank alone, as it stands in a script."""
+_MOST_LINES = 12
 _SHARDED = re.compile(r"FSDP|fsdp|FULL_SHARD|\bZeRO|zero_stage|\bzero[23]\b|[Dd]eep[Ss]peed|[Mm]egatron")
 _SAVES = re.compile(r"save_|state_dict")
 
@@ -224,16 +252,36 @@ def behind_main_process(finding: Finding, facts: Facts, texts: Sequence[Text]) -
     """The script beside the log calls something of all ranks behind a condition that one rank alone meets."""
     for text in texts:
         for found in _MAIN.finditer(text.text):
-            call = found["call"]
-            # Where each rank has the whole model, saving is one rank's work.
-            if _SAVES.search(call.rpartition(".")[2]) and not _SHARDED.search(text.text):
+            if (inner := _call_within(text, found)) is None:
                 continue
+            call, at = inner
+            of_all = ": it gathers the shards of all of them, and writes where it has to" if _SAVES.search(call) else ""
             title = finding.title.rpartition("): ")[2] if "others wait for it (" in finding.title else finding.title
             return Sharper(
                 f"the script calls {named(call)} behind a condition that one rank alone meets "
                 f"({named(found['if'])}), and all ranks must call it: {title}",
-                f"call {named(call)} on all ranks, outside of that condition: with sharded parameters it gathers from "
-                "all of them, and writes on the ranks that have to. Only prints and files of one's own stand behind it",
-                (text.evidence(found.start("if")), text.evidence(found.start("call"))),
+                f"call {named(call)} on all ranks, outside of that condition{of_all}. Only what one rank does for "
+                "itself may stand behind it, such as prints and files of its own",
+                (text.evidence(found.start("if")), text.evidence(at)),
             )
+    return None
+
+
+def _call_within(text: Text, condition: re.Match[str]) -> tuple[str, int] | None:
+    """The call of all ranks, and its place, among the lines that stand deeper than the condition."""
+    depth = len(condition["indent"].expandtabs())
+    at = condition.end() + 1
+    for number in range(_MOST_LINES):
+        line = text.text[at : at + 400].partition("\n")[0]
+        inner = line.lstrip()
+        of_decorator = not number and inner.startswith(("def ", "async def "))
+        if inner and len(line.expandtabs()) - len(inner.expandtabs()) <= depth and not of_decorator:
+            return None
+        found = _CALLS.search(line)
+        # Where each rank has the whole model, saving is one rank's work.
+        if found and (not _SAVES.search(found["call"].rpartition(".")[2]) or _SHARDED.search(text.text)):
+            return found["call"], at + found.start("call")
+        if (end := text.text.find("\n", at)) < 0:
+            return None
+        at = end + 1
     return None

@@ -97,6 +97,8 @@ def test_what_stands_beside_an_error_tells_cause_and_cure(name: str, title: str,
         # One rank has the whole model, or only prints there.
         (LOGS["saved-by-one-of-sharded"].replace(", FSDP FULL_SHARD", ""), "the script calls"),
         (LOGS["saved-by-one-of-sharded"].replace("trainer.model.state_dict()", "report(model)"), "the script calls"),
+        (f"if rank == 0:\n    x = torch.gather(x, 0, i)\n{WATCHDOG}", "the script calls"),
+        (f"    if rank == 0:\n        print(loss)\n    dist.barrier()\n{WATCHDOG}", "the script calls"),
         (LOGS["mtu-of-two-hosts"].replace("mtu 3", "mtu 5"), "MTU"),
         (LOGS["name-that-no-listing-has"].replace("ens3 ", "ens9 "), "names no network"),
         # A bar that stood still with the others may be of any rank.
@@ -112,12 +114,24 @@ SOCKET = (
     "k2:9:19 [0] misc/socket.cc:477 NCCL WARN socketStartConnect: Connect to 172.18.0.1<40122> failed : "
     "Connection timed out\n"
 )
+STALLED = (
+    "[1,0]<stderr>:[2026-01-30 16:35:15.1: W /b/horovod/common/stall_inspector.cc:105] One or more tensors were "
+    "submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks\n"
+)
 SYMBOL = "ImportError: /venv/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommSplit\n$ ldd libtorch_cuda.so\n"
 
 
 @pytest.mark.parametrize(
     ("text", "title", "fix"),
     [
+        (f"{STALLED}Missing ranks:\n0: [allreduce.head.bias, allreduce.head.weight ...]\n2: [allreduce.aux.weight]\n",
+         "rank 0 lacks allreduce.head.bias, and rank 2 allreduce.aux.weight", "take the same branch"),
+        (f"{STALLED}grad_a_0 [missing ranks: 0, 1]\ngrad_b_0 [missing ranks: 2]\n",
+         "rank 2 lacks grad_b_0, rank 0, 1 lacks grad_a_0", "take the same branch"),
+        (f"    @rank_zero_only\n    def on_end(self):\n        total = self.all_gather(loss)\n{WATCHDOG}",
+         "the script calls self.all_gather behind a condition", "on all ranks"),
+        (f"if dist.get_rank() == 0:\n    out = metric()\n    dist.reduce(out, 0)\n{WATCHDOG}",
+         "the script calls dist.reduce behind a condition", "on all ranks"),
         (f"{WATCHDOG}With NCCL_PROTO=Simple it runs.\n", "with NCCL_PROTO=Simple it passes", "keep NCCL_PROTO=Simple"),
         (f"{WATCHDOG}NCCL_IB_DISABLE=1: passes, but slow\n", "the RDMA network is what fails", "ib_write_bw"),
         (f"{SOCKET}When I set NCCL_SOCKET_IFNAME=ens4 it works.\n",
@@ -149,6 +163,6 @@ def test_no_text_of_a_clue_is_too_long() -> None:
     spec.loader.exec_module(english)
     texts = [text for rows in CLUES.values() for each in rows for text in (each.title, each.cure)]
     for finders in (clue_finders, clue_network, clue_programs):
-        texts += english.texts_of(Path(finders.__file__))
+        texts += english.texts_of(Path(str(finders.__file__)))
     assert len(texts) > 40
     assert [each for text in texts for each in english.too_long(text)] == []

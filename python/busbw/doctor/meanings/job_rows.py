@@ -127,6 +127,10 @@ watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog asked the GPU
  from PORT or MASTER_PORT, which the login shell or the platform may have set (echo $PORT); unset that. End nothing
 """,
     "rendezvous-timeout": r"""
+[Ss]hutdown barrier|Barrier_id: ?Shutdown ; some processes of a JAX job came to their end, and others did not come to
+ the shutdown barrier: they still compute or wait, or had crashed ;
+ read the logs of the tasks that the barrier names: what they did last. All processes must run the same computations,
+ and end together (jax.distributed.shutdown after the last work of all of them)
 clients joined ; {title} ;
  start as many processes as the world size says: srun --ntasks-per-node equal to the GPUs of a node (Lightning: devices
  times num_nodes). Or one torchrun or accelerate launch per node, each with its own --node-rank (machine_rank), all
