@@ -64,6 +64,8 @@ def first(text: str, folder: Path) -> Finding:
         ("clique-without-others", "not all processes ran this computation", "the same program on all processes"),
         ("watchdog-in-capture", "asked the GPU for an event while a CUDA graph was captured", "--enforce-eager"),
         ("nohup-and-closed", "the terminal or ssh session was closed", "nohup does not protect torchrun"),
+        ("board-without-power", "Power Unit #0x7a | Power off/down", "supplies and feeds of power"),
+        ("each-task-its-gpu", "its own GPU alone (--gpus-per-task=1)", "--gpu-bind=none"),
         ("name-that-no-listing-has", "NCCL_SOCKET_IFNAME=ens9 names no network interface", "ip -br addr"),
     ],
 )
@@ -97,6 +99,7 @@ def test_what_stands_beside_an_error_tells_cause_and_cure(name: str, title: str,
         # One rank has the whole model, or only prints there.
         (LOGS["saved-by-one-of-sharded"].replace(", FSDP FULL_SHARD", ""), "the script calls"),
         (LOGS["saved-by-one-of-sharded"].replace("trainer.model.state_dict()", "report(model)"), "the script calls"),
+        (LOGS["board-without-power"].replace("Power off/down", "Fully Redundant"), "board"),
         (f"if rank == 0:\n    x = torch.gather(x, 0, i)\n{WATCHDOG}", "the script calls"),
         (f"    if rank == 0:\n        print(loss)\n    dist.barrier()\n{WATCHDOG}", "the script calls"),
         (LOGS["mtu-of-two-hosts"].replace("mtu 3", "mtu 5"), "MTU"),

@@ -23,6 +23,13 @@ _SEVERAL = (
 _SETTING = r"(?!NCCL_DEBUG|NCCL_ASYNC|TORCH_NCCL_TRACE)(?:NCCL|UCX|FI|NVSHMEM|RCCL|TORCH_NCCL)_[A-Z0-9_]{2,50}"
 """A variable that changes what is done, and not what is said of it."""
 
+_SENSOR = r"(?:Power|Voltage|Temperature|Processor|Memory|Critical Interrupt|Fan)[\w /]{0,30}"
+_FAILED = (
+    r"[^|\n]{0,30}\b(?:[Ff]ailure|off/down|lost|[Nn]on-recoverable|[Uu]pper [Cc]ritical|IERR|[Tt]rip|[Uu]ncorrectable"
+    r"|[Ff]atal|NMI)\b"
+)
+"""How `ipmitool sel list` names what failed; most of its events are none."""
+
 CLUE_ROWS = {
     "ib-devices-missing nvshmem-init gpu-permission cuda-ipc cuda-not-supported memlock p2p-broken": rf"""
 --privileged\b{_WORKS} ; the container lacks a privilege: with --privileged it works ({{title}}) ;
@@ -78,11 +85,26 @@ initialize clique for rank && (?:Barrier_id: ?Shutdown|[Ss]hutdown barrier) ; no
  start the same program on all processes, so that each calls the same jitted and pmapped functions in the same order.
  The task that the barrier names still waits; look what the others do in its place
 """,
+    "node-lost": rf"""
+(?P<what>{_SENSOR} #0x[0-9a-f]{{1,3}} \| {_FAILED})[^|\n]{{0,30}}\| Asserted ; a node of the job is gone, and the event
+ log of its board says: {{what}} ;
+ mend that (supplies and feeds of power, cooling, processor, memory) before the node comes back; leave it out until then
+ (--exclude, cordon). The whole list (ipmitool sel elist) tells what came before it
+""",
+    "gpu-memory-error": r"""
+Remapping Failure Occurred\s{0,30}: ?Yes|remapped_rows\.failure\W{1,3}(?:Yes|1\b) ; {title}: its spare rows are used
+ up (remapping failed) ;
+ take the node out and have that GPU replaced: a reset does not mend it
+""",
     "cuda-ipc": r"""
 expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable segments cannot be shared with other
  processes by CUDA IPC, as the server's own all-reduce does ;
  unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or set expandable_segments:False. Or switch that all-reduce off:
  --disable-custom-all-reduce
+\bsrun [^\n]{0,200}(?P<option>--gpus-per-task(?:[= ]\d{1,3})?|--gpu-bind[= ](?!none)[\w:,.-]{1,30}) ; Slurm shows each
+ rank its own GPU alone ({option}), so that ranks cannot open memory of each other's GPUs ;
+ give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
+ SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
 """,
     "port-in-use": r"""
 srun\b[^\n]{0,200}?\s(?:-n|--ntasks(?:-per-node)?)[ =]?(?:[2-9]|\d\d{1,4})\b[^\n]{0,300}
