@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
+from busbw.doctor.clues import with_clues
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import (
@@ -57,7 +58,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
-    found = with_power(with_losses(with_loader(with_work(found, facts.scans)), facts), facts)
+    found = with_clues(with_power(with_losses(with_loader(with_work(found, facts.scans)), facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.lines.busy import KINDS, Work, counts
+from busbw.doctor.lines.busy import ALONE, KINDS, Work, counts
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.speakers import rank_of
 
@@ -46,9 +46,11 @@ def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
     who = f"rank {rank}" if rank else "one rank" if len(scans) < 2 else f"the node of {source.rpartition('/')[2]}"
     who += "" if work.kind == "input" else " still"
     said = clean(shortened(work.text, _SHOWN))
+    # Who is at work was started, and is reached.
+    title = finding.title.partition(": some node did not start")[0]
     return replace(
         finding,
-        title=f"{who} {kind.does}, and others wait for it ({said}): {finding.title}",
+        title=f"{who} {kind.does}, and others wait for it ({said}): {title}",
         fix=kind.cure,
         evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line)),
     )
@@ -73,7 +75,7 @@ def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool
             near = _FAR if counted else _NEAR
             if (work.line <= scan.alive and work.kind != "input") or work.line < (first or scan.lines) - near:
                 continue  # steps came after it, or much else
-            if rank not in behind and rank in waiting:
+            if (rank not in behind and rank in waiting) or (work.kind == ALONE and work.line < first):
                 continue
             yield (rank in behind, counted, bool(rank), work.line), scan.source, rank, work
 

@@ -45,6 +45,12 @@ UNTOLD = {
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
     "h123-program-text": "that it is a program's source is said by the lines above",
+    "h123-magazine": "that nobody tells of an own fault is said by all sentences together",
+    "h123-port-left-without-cable": "that the port is left without a cable is said further down",
+    "h123-ethernet-beside-compute-ports": "that others are of InfiniBand is said further up and down",
+    "h123-full-power-in-the-table": "the limit and the other reasons are said further up and down",
+    "h123-window-given-later": "that the device got its window is said further down",
+    "h123-handbook-example": "that it is an example is said further up",
     "h35-azure-nd-boot": "that the machine boots is said in its first line",
     "h37-oci-bm-boot": "that the machine boots is said in its first line",
     "h35-aer-corrected-three": "that it was corrected is said further up",
@@ -70,6 +76,7 @@ BY_THE_WHOLE = {
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""
 CAME_THROUGH = {
+    "h123": "drill-that-restarted sweep-that-ended head-tried-again fallback-with-traceback play-that-succeeded",
     "h88": """
         ray-worker-restarted torchelastic-restart-finished k8s-pod-restarted-completed s3-retry-then-done
         proxy-accept-failed-after-done broken-pipe-after-done caught-traceback-falling-back handled-in-sentence

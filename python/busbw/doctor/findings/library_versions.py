@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import nccl_versions
 from busbw.importers.values import version_of_code
@@ -71,12 +73,14 @@ def _in_words(facts: Facts) -> Iterator[Finding]:
     yield from _over_logs(facts)
     for scan in facts.scans:
         hit = scan.hits.get(nccl_versions.SIGNATURE.name)
+        told = _named(scan)
         versions = nccl_versions.named([dict(each) for each in hit.groups]) if hit is not None else []
-        if hit is None or len(versions) < 2 or not any(name in scan.hits for name in _TRUNCATED):
+        versions = versions if len(versions) > 1 else sorted(told)
+        if len(versions) < 2 or not any(name in scan.hits for name in _TRUNCATED):
             continue
         yield Finding(
             NAME, Severity.ERROR, f"ranks of one job load NCCL {' and '.join(versions)}",
-            tuple(Evidence(clean(shortened(text, 200)), scan.source, line) for line, text in hit.lines),
+            tuple(told.values()),
             Cost("ranks refuse each other: the messages of their init differ in size"),
             "install one version on all hosts (one image, the same vLLM and PyTorch); look at LD_LIBRARY_PATH and "
             "VLLM_NCCL_SO_PATH of each", _PROOF, stage=Stage.SETTING,
@@ -93,12 +97,9 @@ def _over_logs(facts: Facts) -> Iterator[Finding]:
         return
     said: dict[str, Evidence] = {}
     for scan in facts.scans:
-        hit = scan.hits.get(nccl_versions.SIGNATURE.name)
-        versions = nccl_versions.named([dict(each) for each in hit.groups]) if hit is not None else []
-        if hit is None or len(versions) != 1:
-            continue
-        line, text = hit.lines[0]
-        said.setdefault(versions[0], Evidence(clean(shortened(text, 200)), scan.source, line))
+        told = _named(scan)
+        if len(told) == 1:
+            said.setdefault(*next(iter(told.items())))
     if len(said) > 1:
         yield Finding(
             NAME, Severity.ERROR, f"hosts of one job load NCCL {' and '.join(sorted(said))}", tuple(said.values()),
@@ -106,6 +107,26 @@ def _over_logs(facts: Facts) -> Iterator[Finding]:
             "install one version on all hosts (one image, the same PyTorch); look at LD_LIBRARY_PATH and the Python "
             "environment of each", _PROOF, stage=Stage.SETTING,
         )  # fmt: skip
+
+
+_BY_PYTORCH = re.compile(
+    r"(?:NCCLUtils|ProcessGroupNCCL)\.[ch]pp:\d{1,6}, .{1,160}, NCCL version (2\.\d{1,2}\.\d{1,2})\b"
+)
+"""PyTorch's errors name the NCCL that it runs with, on all ranks; NCCL's own line is of a job's first rank alone."""
+
+
+def _named(scan: Scan) -> dict[str, Evidence]:
+    """The versions that a log names, each with the first line that does."""
+    hits = [scan.hits[name] for name in (nccl_versions.SIGNATURE.name, *_BROKEN) if name in scan.hits]
+    found: dict[str, Evidence] = {}
+    for hit in hits:
+        for line, text in hit.lines:
+            by_pytorch = _BY_PYTORCH.search(text)
+            own = hit is scan.hits.get(nccl_versions.SIGNATURE.name)
+            versions = [by_pytorch[1]] if by_pytorch else nccl_versions.in_line(text) if own else []
+            for version in versions:
+                found.setdefault(version, Evidence(clean(shortened(text, 200)), scan.source, line))
+    return found
 
 
 def _jobs(logs: Sequence[NcclLog]) -> list[dict[str, tuple[str, Said]]]:

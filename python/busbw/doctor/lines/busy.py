@@ -30,7 +30,8 @@ WORDS = (
         "autotun",
         "captur",
     ),
-    *("warm", "data ", "data_", "files", "examples", "samples", "shards"),
+    *("warm", "data ", "data_", "files", "examples", "samples", "shards", "decod", "beam", "on main", "on the main"),
+    *("on rank 0", "generating", "%|"),
 )
 """One of these is in each line that tells of such work."""
 _MOST, _MAX_LOOK = 256, 400
@@ -61,6 +62,8 @@ _RAISE = (
     "Where the work has to take so long, raise the time above it: init_process_group(timeout=), ddp_timeout, "
     "--distributed-timeout-minutes, --dist-timeout"
 )
+ALONE = "alone"
+"""The kind of a work that has no other: it counts only where it goes on after others gave up."""
 KINDS: Mapping[str, _Kind] = {
     name: _Kind(re.compile(words, re.IGNORECASE), does, f"{cure}. {_RAISE}")
     for name, words, does, cure in (
@@ -81,7 +84,8 @@ KINDS: Mapping[str, _Kind] = {
         ),
         (
             "data",
-            r"\btokeniz(?:ing|e|ation)\b|\bpre-?process(?:ing)?\b|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
+            r"\btokeniz(?:ing|e|ation|er on)\b|\bpre-?process(?:ing)?\b"
+            r"|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
             r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b",
             "prepares the data",
@@ -106,7 +110,9 @@ KINDS: Mapping[str, _Kind] = {
         ),
         (
             "eval",
-            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)",
+            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)"
+            r"|\bdecod(?:ing|e)\b.{0,60}\b(?:set|samples?|dev|test|beams?|main process|rank 0)\b|\bbeam search\b"
+            r"|\bon (?:the )?main process\b|\bon rank 0 (?:only|alone)\b|\bgenerating (?:samples|images|videos)\b",
             "evaluates",
             "evaluate on all ranks with the same number of batches (a distributed sampler, drop_last), or let the "
             "others wait for it in a barrier. Give all ranks the same number of training batches, too (DDP join()): "
@@ -127,6 +133,15 @@ KINDS: Mapping[str, _Kind] = {
             "let all ranks compile at once and keep the compiled code (TORCHINDUCTOR_CACHE_DIR, "
             "jax_compilation_cache_dir, TRITON_CACHE_DIR on a local disk). Kernels that a server compiles at its "
             "start are best made before, on every node (python -m sglang.compile_deep_gemm)",
+        ),
+        (
+            ALONE,
+            # A bar with a name of its own, and not that of the training, which all ranks show alike.
+            r"^(?:\[\w{1,20}\]: ?)?(?!.{0,50}(?:epoch|step|iter|train|fit|batch|loss|progress|rollout))"
+            r"[A-Za-z][\w ./()-]{2,50}: {1,4}\d{1,3}%\|",
+            "works through something of its own",
+            "spread that work over all ranks, or do it before or after the job; a callback on rank 0 must be shorter "
+            "than the time for which the others wait",
         ),
     )
 }

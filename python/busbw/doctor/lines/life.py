@@ -17,6 +17,7 @@ ALIVE = re.compile(
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
     r"|\bNormal\s+(?:Admitted|QuotaReserved)\s.{0,20}\bkueue-"
     r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200"
+    r"|\bloss = \d[\d.e+-]{0,20}, step = \d|\bglobal_step/sec: \d"
     r"|\bSuccess\b.{0,300}\btotal_time=|\[GIN\].{1,60}\| 200 \|",
     re.IGNORECASE,
 )
@@ -36,7 +37,7 @@ ALIVE_WORDS = (
     "s/it",
     "kueue-",
     *("val", "train", "acc", "ppl", "reward", "mfu", "s/epoch", "s/step", "tok/s", "tokens/s", "img/s", "images/s"),
-    *("examples/s", "steps/s", "total_time=", "[gin]", "finished with value"),
+    *("examples/s", "steps/s", "total_time=", "[gin]", "finished with value", "global_step/sec"),
 )
 START = re.compile(
     r"NCCL version \d(?!.{0,30} compiled with)|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using"

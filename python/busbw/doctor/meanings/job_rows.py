@@ -52,6 +52,11 @@ find the GPU handle|GPU handle \d+ in the multicast ; the fabric manager does no
  updated while they ran, and they were not reset ;
  end all programs on the GPUs, reset GPUs and NVSwitches together (nvidia-smi -r), or reboot the node; until then
  NCCL_NVLS_ENABLE=0. Update the fabric manager only with a reboot
+fail\w* to (?:set up|create|allocate) multicast|multicast (?:team|group)\b.{0,60}\bfail ; the fabric manager runs, but
+ cannot set up multicast groups for NVLS: it or an NVSwitch is in a bad state ;
+ end all programs on the GPUs, restart nvidia-fabricmanager and reset GPUs and NVSwitches (nvidia-smi -r), or reboot.
+ Look in its log for errors of an NVSwitch before that (SXid): where they come again, replace the board. Until then
+ NCCL_NVLS_ENABLE=0
 """,
     "illegal-access": r"""
 Invalid __\w{4,9}__ \w+ of size|^=+ +at \S ; {title} ;
@@ -92,7 +97,40 @@ Tried to allocate ; {title} ;
  checkpointing, more sharding (FSDP, ZeRO) or offload. PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where much is
  reserved and unallocated; end other processes on that GPU (nvidia-smi); leave NCCL 0.5 to 2 GiB
 """,
+    "wrong-interface": r"""
+Every node should have a unique IP.{0,300}addresses \{'?(?P<ip>[\w.:]{3,40}) ; nodes of vLLM's Ray cluster give one
+ address, {ip}: VLLM_HOST_IP is set alike on all of them ;
+ set VLLM_HOST_IP on each node to that node's own address (ip addr, hostname -I), not in a file that all nodes read.
+ Then restart Ray and vLLM on all nodes
+Every node should have a unique IP ; nodes of vLLM's Ray cluster give one address: VLLM_HOST_IP is set alike on all
+ of them ;
+ set VLLM_HOST_IP on each node to that node's own address (ip addr, hostname -I), not in a file that all nodes read.
+ Then restart Ray and vLLM on all nodes
+""",
+    "mixed-networks": r"""
+with family \d+ is neither AF_INET ; the address that NCCL is to connect to is none: the rank that gave it found no
+ interface (NCCL_SOCKET_IFNAME), or the ranks' NCCL versions differ ;
+ ip -br link on every host, and NCCL_SOCKET_IFNAME names one of them, or is unset; NCCL_DEBUG=VERSION the same on all.
+ The first rank's log must say Bootstrap: Using
+""",
+    "graph-capture": r"""
+watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog asked the GPU for an event while a CUDA graph was
+ captured, and that ended the capture: a race in PyTorch ;
+ a newer PyTorch, and a newer vLLM or other server, which capture so that the watchdog does not disturb
+ (capture_error_mode="thread_local"). Until then without graphs: --enforce-eager, --disable-cuda-graph; it may also
+ succeed when started again
+""",
+    "port-in-use": r"""
+(?:\[::\]|0\.0\.0\.0|\*|localhost|127\.0\.0\.1|::):(?P<port>22|80|111|443)\b ; port {port} is one of the system's own
+ (22: sshd), and the job was told to take it ;
+ choose a port above 1024: MASTER_PORT=29500 or --master-port. See where the number comes from: start scripts take it
+ from PORT or MASTER_PORT, which the login shell or the platform may have set (echo $PORT); unset that. End nothing
+""",
     "rendezvous-timeout": r"""
+[Ss]hutdown barrier|Barrier_id: ?Shutdown ; some processes of a JAX job came to their end, and others did not come to
+ the shutdown barrier: they still compute or wait, or had crashed ;
+ read the logs of the tasks that the barrier names: what they did last. All processes must run the same computations,
+ and end together (jax.distributed.shutdown after the last work of all of them)
 clients joined ; {title} ;
  start as many processes as the world size says: srun --ntasks-per-node equal to the GPUs of a node (Lightning: devices
  times num_nodes). Or one torchrun or accelerate launch per node, each with its own --node-rank (machine_rank), all

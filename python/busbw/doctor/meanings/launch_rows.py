@@ -255,6 +255,9 @@ Evict.{0,200}(?:taint|NoExecute|unreachable|not-ready) ; the node was taken out 
 TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ;
  the job's time limit was reached ;
  ask for more time (--time, -l walltime, activeDeadlineSeconds), write checkpoints before it and go on in the next job
+Signals\.SIGHUP|got signal: ?1\b ; the terminal or ssh session was closed, and the launcher took its signal (SIGHUP) ;
+ start it under tmux or screen, by setsid, or by sbatch. nohup does not protect torchrun: it sets a handler of its own
+ for SIGHUP
 KeyboardInterrupt|SIGINT|SIGHUP|signal: ?[12]\b|Signal 1 ; somebody or a closed terminal interrupted the job ;
  start it by sbatch, or under tmux, screen or nohup; where nobody did, the login node or scheduler ended it
 """,

@@ -130,7 +130,7 @@ nvls|NVLS|[Mm]ulticast ; GPU memory for NVLink multicast (NVLS) cannot be had: i
 """,
     "nvshmem-init": r"""
 IoMemory|alloc_and_map_qp_uar|map UAR|PeerMappingOverride|devx_uar ; NVSHMEM's IBGDA may not map the NIC's doorbells
- into the GPU: the driver does not allow it ;
+ into the GPU: the driver, or the container's rights, do not allow it ;
  options nvidia NVreg_EnableStreamMemOPs=1 NVreg_RegistryDwords="PeerMappingOverride=1;" in /etc/modprobe.d, then
  update-initramfs and reboot; the container needs privileges for it. NVSHMEM_IBGDA_NIC_HANDLER=cpu, or
  NVSHMEM_IB_ENABLE_IBGDA=0, goes on without

@@ -22,6 +22,17 @@ MOST_LETTERS = 2_000_000
 """Of all logs together: findings look at each line several times."""
 _PER_LINE = 3
 """Of what a call may spend."""
+CLUED = frozenset(
+    {"no-interface", "no-route", "connection-timeout", "master-unreachable", "nic-hot", "ib-port-down", "ib-retry"}
+    | {"ib-completion-error", "ib-connect-timeout", "ib-remote-error", "ib-local-error", "ib-invalid-gid"}
+    | {"ibv-call-failed", "duplicate-gpu", "undefined-symbol", "efa-error", "port-in-use", "collective-mismatch"}
+    | {"collective-order", "watchdog-timeout", "flight-recorder", "ib-devices-missing", "nvshmem-init", "cuda-ipc"}
+    | {"gpu-permission", "cuda-not-supported", "memlock", "p2p-broken", "init-incomplete", "illegal-access"}
+    | {"stuck-in-collective", "server-waits", "disk-full", "file-system", "rendezvous-timeout", "xla-error"}
+    | {"mixed-networks", "version-mismatch", "connection-refused", "wrong-interface", "remote-error", "wrong-results"}
+    | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error"}
+)
+"""What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
@@ -60,11 +71,11 @@ def _up_to(letters: int, lines: Iterable[str]) -> Iterator[str]:
 
 
 def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown, ...]:
-    """The lines of those logs in which the scan met words of such output; of many logs the first ones."""
+    """The lines of those logs in which the scan met words of such output, or an error that they may explain."""
     telling = [
         file
         for file, scan in zip((each for each in files if each.text is not None or not each.why), scans, strict=True)
-        if scan.kinds["shown"]
+        if scan.kinds["shown"] or not CLUED.isdisjoint(scan.hits)
     ]
     found, left = [], MOST_LETTERS
     for file in telling[:MOST_LOGS]:

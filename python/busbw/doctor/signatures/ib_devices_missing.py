@@ -18,7 +18,8 @@ SIGNATURE = Signature(
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
         r"IB device \S{1,40} not found",
         r"network device '\S+' is not available",
-        r"/dev/infiniband",
+        # A command that gives a container the devices tells of no fault.
+        r"^(?!.{0,400}(?:--device|\bdocker run|\bpodman run|-v /dev)).{0,600}/dev/infiniband",
         r"NET/IB : Unable to open device",
         r"couldn't open uverbs",
         r"libibverbs: Warning: no userspace device-specific driver",

@@ -17,7 +17,7 @@ SIGNATURE = Signature(
         r"DUE TO (?P<why>PREEMPTION)",
         r"(?<![/\w])(?P<why>preempted)(?![/\w])",  # "preempted/died/restarted": who guesses at reasons
         r"(?<!status: )(?<!code = )(?P<why>DeadlineExceeded)(?!Error)",
-        r"Received 1 death signal|SIGINT death signal",
+        r"Received 1 death signal|SIG(?:INT|HUP) death signal",
         r"(?:^|[\]:] )(?P<why>KeyboardInterrupt)\W*$",
         r"closing signal SIGHUP|SignalException: Process \d+ got signal: (?:2|10|12)\b",
         r"got signal: 1\b",

@@ -1,5 +1,6 @@
 """A log names several versions of NCCL: of ranks that do not understand each other, or of two runs."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from busbw.doctor.finding import Severity
@@ -9,6 +10,11 @@ from busbw.doctor.signature import Signature, Stage
 def named(groups: Sequence[Mapping[str, str]]) -> list[str]:
     """The versions that lines name, in order."""
     return sorted({each["version"].replace(", ", ".") for each in groups if "version" in each})
+
+
+def in_line(line: str) -> list[str]:
+    """The versions that a line names."""
+    return named([each.groupdict() for pattern in SIGNATURE.patterns for each in re.finditer(pattern, line)])
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:

@@ -16,6 +16,8 @@ SIGNATURE = Signature(
         r"\bNODE_?FAIL\b",
         r"error: Node failure",
         r"\btype=node-failure\b",
+        # As slurmctld's own log tells it.
+        r"Nodes? \S{1,200} not responding, setting DOWN|Killing JobId=\S{1,40} on failed node",
         r"HOST_MAINTENANCE\b|maintenance-event (?!NONE)\w|DUE TO NODE REBOOT",
         r"System is (?:powering down|rebooting|halting|going down)|reboot: (?:Power down|Restarting system)",
         r"[Nn]ode is not responding",

@@ -1,0 +1,76 @@
+"""Clues that rows of words cannot tell: values that differ between hosts, ports that answer, ranks that stand apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from busbw.doctor.clue_network import gid_of_namespace, gid_that_works, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clue_programs import (
+    apart_in_horovod,
+    behind_main_process,
+    loaded_library,
+    local_rank_alike,
+    of_two_packages,
+    older_libfabric,
+    several_launchers,
+)
+from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+
+Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
+
+_BRIEF = re.compile(r"^(?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})? {2,30}(?:UP|DOWN|UNKNOWN) ", re.MULTILINE)
+_LONG = re.compile(r"^\d{1,4}: (?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})?: <[A-Z_,-]{2,100}>", re.MULTILINE)
+
+
+def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """NCCL_SOCKET_IFNAME names an interface that the listing beside the error does not have."""
+    value = facts.value("NCCL_SOCKET_IFNAME") or ""
+    if not value or value.startswith("^"):
+        return None
+    wanted = [each.lstrip("=").partition(":")[0] for each in value.split(",") if each.lstrip("=")]
+    for text in texts:
+        found = list(_BRIEF.finditer(text.text)) or list(_LONG.finditer(text.text))
+        names = list(dict.fromkeys(each["name"] for each in found))
+        # NCCL takes a name without = for the begin of names.
+        if len(names) < 2 or any(name.startswith(each) for each in wanted for name in names):
+            continue
+        return Sharper(
+            f"NCCL_SOCKET_IFNAME={named(value)} names no network interface of this host: it has "
+            f"{named(', '.join(names[:8]), 100)}",
+            "set NCCL_SOCKET_IFNAME to one of these that reaches the other nodes (ip -br addr), or unset it; the same "
+            "for GLOO_SOCKET_IFNAME. Where hosts name it differently, give a begin that all share, or exclude by "
+            "^docker,lo",
+            (text.evidence(found[0].start()),),
+        )
+    return None
+
+
+FINDERS: Mapping[str, tuple[Finder, ...]] = {
+    "no-interface": (not_listed,),
+    "mixed-networks": (not_listed,),
+    "version-mismatch": (not_listed,),
+    "no-route": (other_port_answers,),
+    "connection-timeout": (other_port_answers,),
+    "master-unreachable": (other_port_answers,),
+    "nic-hot": (link_flaps,),
+    "ib-port-down": (link_flaps,),
+    "ib-retry": (mtu_differs, gid_that_works),
+    "ib-completion-error": (mtu_differs, gid_that_works),
+    "ib-connect-timeout": (gid_that_works,),
+    "ib-remote-error": (mtu_differs,),
+    "ib-local-error": (mtu_differs,),
+    "ib-invalid-gid": (gid_of_namespace,),
+    "ibv-call-failed": (gid_of_namespace,),
+    "duplicate-gpu": (local_rank_alike,),
+    "undefined-symbol": (of_two_packages, loaded_library),
+    "efa-error": (older_libfabric,),
+    "port-in-use": (several_launchers,),
+    "collective-mismatch": (apart_in_horovod, behind_main_process),
+    "collective-order": (behind_main_process,),
+    "watchdog-timeout": (behind_main_process,),
+    "flight-recorder": (behind_main_process,),
+}
+"""By finding, what looks for clues of it, in this order; before the rows of words."""

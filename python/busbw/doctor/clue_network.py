@@ -1,0 +1,233 @@
+"""Clues of networks: a port that answers beside one that does not, GIDs, MTUs, and links that come and go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding
+
+_PEER = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:<|:| port |, ?)(?P<port>\d{2,5})\b")
+_ANSWERS = re.compile(
+    r"\bConnected to (?P<host>[\w.-]{3,60}):(?P<port>\d{1,5})\b"
+    r"|\bConnection to (?P<host_>[\w.-]{3,60}) (?:\([\w.:]{3,60}\) )?(?P<port_>\d{1,5}) port "
+    r"\[[^\]\n]{1,40}\] succeeded",
+    re.MULTILINE,
+)
+"""As ncat and the nc of OpenBSD say it."""
+
+
+def other_port_answers(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The peer answers on another port, or to ping, and refuses the one that NCCL chose: a firewall stands there."""
+    asked = [found for seen in finding.evidence if (found := _PEER.search(seen.fact))]
+    ports = {each["port"] for each in asked}
+    for host in dict.fromkeys(each["host"] for each in asked):
+        pings = re.compile(rf"^\d{{1,5}} bytes from (?:\S{{1,60}} \()?{re.escape(host)}\b", re.MULTILINE)
+        for text in texts:
+            said = next((each for each in _ANSWERS.finditer(text.text) if _is_other(each, host, ports)), None)
+            ping = pings.search(text.text) if finding.name == "no-route" else None
+            at = said or ping
+            if at is None:
+                continue
+            by = f"port {said['port'] or said['port_']} is open" if said else "it answers ping"
+            return Sharper(
+                f"a firewall on {host} lets only some ports through: {by}, and the connection to port "
+                f"{', '.join(sorted(ports)[:3])} does not come through",
+                f"open all TCP ports between the nodes on {host}, and on the others alike (firewall-cmd --zone=trusted "
+                "--add-interface or --add-source, ufw allow from the nodes' network, the cloud's security group). NCCL "
+                "listens on ports that the system chooses: one open port is not enough. Else limit "
+                "net.ipv4.ip_local_port_range and open that range",
+                (text.evidence(at.start()),),
+            )
+    return None
+
+
+def _is_other(found: re.Match[str], host: str, ports: set[str]) -> bool:
+    return (found["host"] or found["host_"]) == host and (found["port"] or found["port_"]) not in ports
+
+
+_GIDS = re.compile(
+    r"^(?P<dev>\w{3,20})\s{1,8}(?P<port>\d{1,2})\s{1,8}(?P<index>\d{1,3})\s{1,8}(?P<gid>[0-9a-f:]{30,39})\s{1,8}"
+    r"(?:(?P<ip>\d{1,3}(?:\.\d{1,3}){3})\s{1,8})?(?P<kind>v[12])\b",
+    re.MULTILINE,
+)
+"""A row of `show_gids`."""
+_TRIED = re.compile(
+    r"\b(?P<by>ib_(?:write|read|send)_(?:bw|lat))\b[^\n]{0,160}?(?:-x|--gid-index)[ =]?(?P<index>\d{1,3})\b"
+    r"[^\n]{0,160}\n(?:[^\n]{0,200}\n){0,40}?\s{0,4}\d{1,10}\s{1,16}\d{1,9}\s{1,20}\d[\d.]{0,12}\s{1,20}\d",
+    re.MULTILINE,
+)
+"""A test of perftest with a GID of its own, and a row of its results."""
+_TAKEN = re.compile(r"\bGID (?P<index>\d{1,3}) \(")
+_VERSION = re.compile(r"\bNCCL version (\d{1,2})\.(\d{1,3})\.")
+_CHOOSES = (2, 21)
+"""The first release of NCCL that looks for the GID itself; older ones take index 0."""
+_USE = (
+    "set NCCL_IB_GID_INDEX={index} on all nodes, as that is the entry of RoCE v2 with an IPv4 address in show_gids (or "
+    "NCCL 2.21 and newer, which looks for it itself). Keep it in /etc/nccl.conf where all hosts have the same index"
+)
+
+
+def gid_that_works(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """RDMA works by a GID that NCCL does not take."""
+    taken = facts.value("NCCL_IB_GID_INDEX") or _index_taken(texts)
+    for text in texts:
+        rows = {each["index"]: each for each in _GIDS.finditer(text.text)}
+        tried = _TRIED.search(text.text)
+        if tried is not None and tried["index"] != taken:
+            by = f"{tried['by']} reaches the peer by GID index {tried['index']}"
+            return Sharper(
+                f"NCCL takes a GID that the network does not carry{_of(taken, rows)}: {by}",
+                _USE.format(index=tried["index"]),
+                (text.evidence(tried.start()), *_row(text, rows.get(taken or ""))),
+            )
+        mine = rows.get(taken or "")
+        better = next((each for each in rows.values() if each["ip"] and each["kind"] == "v2"), None)
+        if mine is not None and better is not None and mine["gid"].startswith("fe80") and mine["kind"] == "v1":
+            return Sharper(
+                f"NCCL takes a GID that routers and most switches do not carry{_of(taken, rows)}",
+                _USE.format(index=better["index"]),
+                (text.evidence(mine.start()), text.evidence(better.start())),
+            )
+    return None
+
+
+def _index_taken(texts: Sequence[Text]) -> str | None:
+    """The index that NCCL's lines name, or that its release takes; None where nothing tells."""
+    for text in texts:
+        if found := _TAKEN.search(text.text):
+            return found["index"]
+    versions = [(int(found[1]), int(found[2])) for text in texts for found in _VERSION.finditer(text.text)]
+    return "0" if versions and max(versions) < _CHOOSES else None
+
+
+def _of(taken: str | None, rows: dict[str, re.Match[str]]) -> str:
+    if taken is None:
+        return ""
+    row = rows.get(taken)
+    kind = f": link-local, RoCE {row['kind']}" if row is not None and row["gid"].startswith("fe80") else ""
+    return f" (index {taken}{kind})"
+
+
+def _row(text: Text, row: re.Match[str] | None) -> Iterator[Evidence]:
+    if row is not None:
+        yield text.evidence(row.start())
+
+
+_NDEV = re.compile(
+    r"^(?P<index>\d{1,3})[ :\t]{1,4}(?:[0-9a-f:]{30,39}[ \t]{1,4})?"
+    r"(?P<what>cat: [^\n]{0,100}/ndevs/\d{1,3}'?: [^\n]{0,40}|[a-z][\w.@-]{1,20})\s*$",
+    re.MULTILINE,
+)
+"""A GID's index and the interface that it belongs to, or what cat said in its place."""
+
+
+def gid_of_namespace(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Only some GIDs of the device belong to an interface that this container sees."""
+    for text in texts:
+        if "gid_attrs/ndevs" not in text.text:
+            continue
+        rows = list(_NDEV.finditer(text.text))
+        strange = [each for each in rows if each["what"].startswith("cat:")]
+        mine = [each for each in rows if not each["what"].startswith("cat:")]
+        if strange and mine:
+            last = mine[-1]
+            return Sharper(
+                f"NCCL takes a GID of an interface that this container does not see: only index {last['index']} "
+                f"belongs to its own, {named(last['what'])}",
+                f"set NCCL_IB_GID_INDEX={last['index']} in the pods (UCX_IB_GID_INDEX={last['index']} too): all other "
+                "entries belong to interfaces of the host's network namespace. The index may differ after a restart: "
+                "NCCL 2.21 and newer look for it themselves. Or run with the host's network",
+                (text.evidence(last.start()), text.evidence(strange[0].start())),
+            )
+    return None
+
+
+_QP = re.compile(r"NCCL INFO NET/IB[^\n]{0,120}? mtu (?P<mtu>[1-5])\b")
+_ACTIVE = re.compile(r"\bactive_mtu:\s{1,12}(?P<mtu>\d{3,4}) \([1-5]\)")
+_HOST = re.compile(r"([A-Za-z][\w.-]{0,60}):\d{1,8}:\d{1,8} \[")
+_BYTES = {"1": "256", "2": "512", "3": "1024", "4": "2048", "5": "4096"}
+_PROMPT = re.compile(
+    r"^(?:\[?\w{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}?)(?::[^\n$#]{0,60}| [^\n$#]{0,60}\])?[$#] ?\S", re.MULTILINE
+)
+_MOST = 16
+"""Listings of commands that are looked at."""
+
+
+def mtu_differs(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The two sides of a connection have different MTUs."""
+    seen: dict[str, dict[str, Evidence]] = {}
+    for text in texts:
+        for host, mtu, at in _mtus(text):
+            seen.setdefault(host, {}).setdefault(mtu, text.evidence(at))
+    # NICs of one host may have different MTUs for good reason; a host with one alone tells.
+    alone = {host: each for host, each in seen.items() if len(each) == 1}
+    values = {next(iter(each)): (host, next(iter(each.values()))) for host, each in alone.items()}
+    if len(values) < 2:
+        return None
+    low, *_, high = sorted(values, key=int)
+    return Sharper(
+        f"the MTUs of the two sides differ: {high} at {named(values[high][0])}, {low} at {named(values[low][0])}, and "
+        "packets larger than the smaller one are refused",
+        "give the interfaces of all nodes, and all switch ports between, one MTU (ip link set DEVICE mtu 9000; RoCE "
+        "then has 4096, and 1024 with 1500). Then ibv_devinfo shows the same active_mtu everywhere. Some releases of "
+        "NCCL (2.20) do not take the smaller of both: a newer one does",
+        (values[high][1], values[low][1]),
+    )
+
+
+def _mtus(text: Text) -> Iterator[tuple[str, str, int]]:
+    """Host, MTU and place of each line that tells it: of NCCL's queue pairs, and of ibv_devinfo behind a prompt."""
+    for found in islice(_QP.finditer(text.text), 1000):
+        begin = text.text.rfind("\n", 0, found.start()) + 1
+        if host := _HOST.search(text.text, begin, found.start()):
+            yield host[1], _BYTES[found["mtu"]], found.start()
+    for found in islice(_ACTIVE.finditer(text.text), _MOST):
+        asked = max(_PROMPT.finditer(text.text, 0, found.start()), key=lambda each: each.start(), default=None)
+        yield (asked["host"] if asked else text.source), found["mtu"], found.start()
+
+
+_LINK = re.compile(
+    r"mlx5_core (?P<bdf>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d):? (?P<dev>[a-z]\w{1,20}): Link (?P<what>down|up)\b"
+)
+_BDF = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d\b")
+_HCA = re.compile(r"\bhca (?P<hca>mlx5_\w{1,12})\b|\bCA '(?P<hca_>mlx5_\w{1,12})'")
+_FEWEST, _NEAR = 2, 2000
+
+
+def link_flaps(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The link of one NIC went down more than once, and came back."""
+    of_finding = {place for seen in finding.evidence for place in _BDF.findall(seen.fact)}
+    for text in texts:
+        lines: dict[str, list[re.Match[str]]] = {}
+        for found in _LINK.finditer(text.text):
+            lines.setdefault(found["bdf"], []).append(found)
+        for bdf, each in lines.items():
+            downs = [found for found in each if found["what"] == "down"]
+            if len(downs) < _FEWEST or len(downs) == len(each) or (of_finding and bdf not in of_finding):
+                continue
+            hot = finding.name == "nic-hot"
+            return Sharper(
+                f"the link of {_who(text, downs[0])} goes up and down"
+                f"{', and its transceiver is too hot' if hot else ''}: its cable or transceiver fails",
+                "replace or reseat that cable or transceiver (try another switch port), and take the node out until "
+                f"then, or its NIC by NCCL_IB_HCA=^NAME{'; look at the airflow there' if hot else ''}. "
+                "NCCL_IB_TIMEOUT=22 and NCCL_IB_RETRY_CNT=7 bridge short gaps alone",
+                (text.evidence(downs[0].start()), text.evidence(downs[-1].start())),
+            )
+    return None
+
+
+def _who(text: Text, down: re.Match[str]) -> str:
+    """The NIC of a line that tells of its link, by all names it has, and its host where that stands in front."""
+    hcas = {found["hca"] or found["hca_"] for found in _HCA.finditer(text.text)}
+    hca = f"{next(iter(hcas))}, " if len(hcas) == 1 else ""
+    front = text.text[max(0, down.start() - 120) : down.start()].rpartition("\n")[2]
+    host = re.match(r"(?P<host>[A-Za-z][\w.-]{0,60}): [\[A-Z]", front)
+    near = _PROMPT.finditer(text.text, max(0, down.start() - _NEAR), down.start())
+    asked = host or max(near, key=lambda each: each.start(), default=None)
+    where = f" on {named(asked['host'])}" if asked else ""
+    return f"{hca}{down['dev']} ({down['bdf']}){where}"

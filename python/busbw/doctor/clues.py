@@ -1,0 +1,120 @@
+"""What stands beside an error in a log decides between its readings: commands' output, what people tried, scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.clue_finders import FINDERS
+from busbw.doctor.clue_texts import Sharper, Text, texts_of
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.meanings.clue_rows import CLUE_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """`words` of which each must stand in some log or in the evidence, `never` such as must not; title and cure.
+
+    {names} in title and cure stand for groups of the words, {title} and {fix} for those of the finding as it was.
+    """
+
+    words: tuple[re.Pattern[str], ...]
+    never: tuple[re.Pattern[str], ...]
+    title: str
+    cure: str
+
+
+def _rows(text: str) -> Iterator[Clue]:
+    """Rows of `words [&& words ...] ; title ; cure`; words behind a `!` must not be there. Indented lines go on."""
+    for row in re.split(r"\n(?=\S)", text.strip()):
+        words, title, cure = re.split(r"\s+;\s+", " ".join(row.split()), maxsplit=2)
+        parts = re.split(r"\s+&&\s+", words)
+        yield Clue(
+            tuple(re.compile(each, re.MULTILINE) for each in parts if not each.startswith("!")),
+            tuple(re.compile(each[1:], re.MULTILINE) for each in parts if each.startswith("!")),
+            title,
+            cure,
+        )
+
+
+def _all() -> dict[str, tuple[Clue, ...]]:
+    found: dict[str, tuple[Clue, ...]] = {}
+    for names, text in CLUE_ROWS.items():
+        rows = tuple(_rows(text))
+        for name in names.split():
+            found[name] = (*found.get(name, ()), *rows)
+    return found
+
+
+CLUES = _all()
+
+
+def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
+    """The findings; those that what stands beside them decides, by that."""
+    texts = texts_of(facts)
+    return _by_acs([_told(each, facts, texts) if each.severity is not Severity.NOTE else each for each in findings])
+
+
+def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
+    # What the evidence itself says is a clue, too, though it may stand far down in a log.
+    evidence = Text("", "\n".join(seen.fact for seen in finding.evidence))
+    for find in FINDERS.get(finding.name, ()):
+        if (sharper := find(finding, facts, texts)) is not None:
+            return _with(finding, sharper)
+    for each in CLUES.get(finding.name, ()):
+        if (sharper := _fits(each, finding, (evidence, *texts))) is not None:
+            return _with(finding, sharper)
+    return finding
+
+
+def _with(finding: Finding, sharper: Sharper) -> Finding:
+    known = {(seen.where, seen.line) for seen in finding.evidence}
+    more = tuple(each for each in sharper.evidence if each.where and (each.where, each.line) not in known)
+    return replace(finding, title=sharper.title, fix=sharper.fix, evidence=(*finding.evidence, *more))
+
+
+def _fits(clue: Clue, finding: Finding, texts: Sequence[Text]) -> Sharper | None:
+    """What the clue makes of the finding; None where some of its words are not there."""
+    groups: dict[str, str] = {"title": finding.title, "fix": finding.fix}
+    seen: list[Evidence] = []
+    for words in clue.words:
+        groups |= dict.fromkeys(words.groupindex, "")
+        found = next(((text, match) for text in texts if (match := words.search(text.text))), None)
+        if found is None:
+            return None
+        text, match = found
+        groups |= {name: clean(shortened(each, 80)) for name, each in match.groupdict().items() if each}
+        seen.append(text.evidence(match.start()))
+    if any(words.search(text.text) for words in clue.never for text in texts):
+        return None
+    return Sharper(clue.title.format_map(groups), clue.cure.format_map(groups), tuple(seen))
+
+
+P2P_HANGS = "transfers from GPU to GPU (P2P) hang"
+"""How the title begins of what passes without such transfers."""
+
+
+def _by_acs(findings: list[Finding]) -> list[Finding]:
+    """Where transfers between GPUs hang, and bridges redirect them, the bridges are the cause."""
+    hangs = [each for each in findings if each.title.startswith(P2P_HANGS)]
+    if not hangs or not any(each.name == "acs" and each.severity is Severity.WARNING for each in findings):
+        return findings
+    return [
+        replace(
+            each,
+            severity=Severity.ERROR,
+            title=f"{each.title}, and transfers from GPU to GPU hang by it",
+            cost=Cost("what GPUs send each other over PCIe does not arrive: the first collective hangs"),
+            fix=f"{each.fix}. Else iommu=pt or the IOMMU off. Until then NCCL_P2P_DISABLE=1",
+            evidence=(*each.evidence, *hangs[0].evidence[-1:]),
+        )
+        if each.name == "acs"
+        else replace(each, severity=Severity.NOTE, title=f"follows from acs: {each.title}")
+        if each in hangs
+        else each
+        for each in findings
+    ]

@@ -1,0 +1,116 @@
+"""What `clues` knows by rows: words beside an error that decide what it means. See `busbw.doctor.clues` for their form.
+
+A key names the findings that its rows sharpen. Words are looked for in whole logs: a line's begin is ^, and [^\\n]
+keeps within a line.
+"""
+
+from __future__ import annotations
+
+_WORKS = (
+    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)"
+    # No comment of a script, and no part of a path or a command's name.
+    r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|is fine|finish(?:es|ed)|succeed(?:s|ed)|no hang"
+    r"|solve[sd]|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
+)
+"""That something did, behind its name on the same line."""
+
+_SEVERAL = (
+    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits ib-completion-error ib-retry "
+    "ib-remote-error wrong-results cuda-call-failed cuda-not-supported invalid-argument nccl-error"
+)
+"""Findings that have several readings, of which a setting that helps shows one."""
+
+_SETTING = r"(?!NCCL_DEBUG|NCCL_ASYNC|TORCH_NCCL_TRACE)(?:NCCL|UCX|FI|NVSHMEM|RCCL|TORCH_NCCL)_[A-Z0-9_]{2,50}"
+"""A variable that changes what is done, and not what is said of it."""
+
+_SENSOR = r"(?:Power|Voltage|Temperature|Processor|Memory|Critical Interrupt|Fan)[\w /]{0,30}"
+_FAILED = (
+    r"[^|\n]{0,30}\b(?:[Ff]ailure|off/down|lost|[Nn]on-recoverable|[Uu]pper [Cc]ritical|IERR|[Tt]rip|[Uu]ncorrectable"
+    r"|[Ff]atal|NMI)\b"
+)
+"""How `ipmitool sel list` names what failed; most of its events are none."""
+
+CLUE_ROWS = {
+    "ib-devices-missing nvshmem-init gpu-permission cuda-ipc cuda-not-supported memlock p2p-broken": rf"""
+--privileged\b{_WORKS} ; the container lacks a privilege: with --privileged it works ({{title}}) ;
+ start the container with --privileged, or find which part of it is needed: the devices (--device=/dev/infiniband,
+ /dev/gdrdrv), --cap-add=IPC_LOCK,SYS_NICE,NET_RAW,SYS_RAWIO,SYS_ADMIN, --security-opt seccomp=unconfined, limits.
+ Kubernetes: securityContext. Without it: {{fix}}
+""",
+    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits p2p-broken": rf"""
+NCCL_P2P_DISABLE=1\b{_WORKS} ; transfers from GPU to GPU (P2P) hang or fail here: with NCCL_P2P_DISABLE=1 it
+ passes ({{title}}) ;
+ look for what breaks P2P on this machine. ACS on PCIe bridges: lspci -vvv | grep ACSCtl, and switch ReqRedir off. The
+ IOMMU: iommu=pt, or off in the BIOS. A driver without P2P for these GPUs: nvidia-smi topo -p2p r. A test of CUDA's
+ samples (p2pBandwidthLatencyTest) shows the
+ pair. Until then NCCL_P2P_DISABLE=1
+""",
+    "watchdog-timeout init-incomplete ib-completion-error ib-retry": rf"""
+NCCL_NVLS_ENABLE=0\b{_WORKS} ; NVLink multicast (NVLS) is what fails: with NCCL_NVLS_ENABLE=0 it passes ({{title}}) ;
+ restart the fabric manager (of the driver's version) and reset the GPUs and NVSwitches; update NCCL; until then
+ NCCL_NVLS_ENABLE=0
+NCCL_IB_DISABLE=1\b{_WORKS} ; the RDMA network is what fails: with NCCL_IB_DISABLE=1 it passes ({{title}}) ;
+ ib_write_bw between the two hosts with each NIC; on RoCE show_gids and NCCL_IB_GID_INDEX of its RoCE v2 entry; cables,
+ ports and MTU alike on both. {{fix}}
+""",
+    "connection-timeout connection-refused no-route master-unreachable wrong-interface remote-error": rf"""
+(?P<set>(?:NCCL|GLOO)_SOCKET_IFNAME=[\w,^=.-]{{1,40}}){_WORKS} ; NCCL or Gloo took another interface than the one
+ between the nodes: with {{set}} it passes ;
+ set it on all nodes, in the job's script or /etc/nccl.conf (GLOO_SOCKET_IFNAME alike). Where hosts name it differently,
+ give a begin that all share
+""",
+    _SEVERAL: rf"""
+\b(?P<set>{_SETTING}=[\w,^.:-]{{1,40}}){_WORKS} ; with {{set}} it passes: {{title}} ;
+ keep {{set}} for now: what it switches off or changes is where the fault lies. {{fix}}
+""",
+    "disk-full file-system": r"""
+(?i:quota) && ^\s{0,20}(?:\S{1,200}\s{1,20})?(?P<used>\d[\d.]{0,12}[kKMGTP]?)\*\s{1,20}\d[\d.]{0,12}[kKMGTP]?\s{0,20}
+ (?P<limit>\d[\d.]{0,12}[kKMGTP]?)\s ; the user's quota is used up ({used} of {limit}), whatever the file system has
+ free ;
+ delete old checkpoints and caches of that user (du -sh), write elsewhere (scratch), or have the quota raised. The last
+ checkpoint is broken: go on from the one before
+Disk quota exceeded|EDQUOT|errno:? 122\b ; the quota of the user or group is used up, whatever the file system has
+ free ;
+ quota -s, lfs quota -h or mmlsquota shows whose; delete old checkpoints and caches, write elsewhere, or have it raised
+""",
+    "nvshmem-init ib-devices-missing": r"""
+device (?P<dev>\S{1,40}) is not enumerated as an? mlx5 device && no HCA found that IBGDA ; NVSHMEM's IBGDA works with
+ mlx5 NICs alone (ConnectX, BlueField), and {dev} is none ;
+ take nodes with ConnectX NICs for what needs IBGDA (DeepEP's low-latency kernels, pplx). With these NICs take a backend
+ that they have: NCCL, or an expert-parallel library of the vendor. Settings and drivers do not mend it
+""",
+    "rendezvous-timeout watchdog-timeout xla-error": r"""
+initialize clique for rank && (?:Barrier_id: ?Shutdown|[Ss]hutdown barrier) ; not all processes ran this computation:
+ the ranks that did wait for the others in `initialize clique`, and those came to their end (shutdown barrier) ;
+ start the same program on all processes, so that each calls the same jitted and pmapped functions in the same order.
+ The task that the barrier names still waits; look what the others do in its place
+""",
+    "node-lost": rf"""
+(?P<what>{_SENSOR} #0x[0-9a-f]{{1,3}} \| {_FAILED})[^|\n]{{0,30}}\| Asserted ; a node of the job is gone, and the event
+ log of its board says: {{what}} ;
+ mend that (supplies and feeds of power, cooling, processor, memory) before the node comes back; leave it out until then
+ (--exclude, cordon). The whole list (ipmitool sel elist) tells what came before it
+""",
+    "gpu-memory-error": r"""
+Remapping Failure Occurred\s{0,30}: ?Yes|remapped_rows\.failure\W{1,3}(?:Yes|1\b) ; {title}: its spare rows are used
+ up (remapping failed) ;
+ take the node out and have that GPU replaced: a reset does not mend it
+""",
+    "cuda-ipc": r"""
+expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable segments cannot be shared with other
+ processes by CUDA IPC, as the server's own all-reduce does ;
+ unset PYTORCH_CUDA_ALLOC_CONF (PYTORCH_ALLOC_CONF), or set expandable_segments:False. Or switch that all-reduce off:
+ --disable-custom-all-reduce
+\bsrun [^\n]{0,200}(?P<option>--gpus-per-task(?:[= ]\d{1,3})?|--gpu-bind[= ](?!none)[\w:,.-]{1,30}) ; Slurm shows each
+ rank its own GPU alone ({option}), so that ranks cannot open memory of each other's GPUs ;
+ give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
+ SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
+""",
+    "port-in-use": r"""
+srun\b[^\n]{0,200}?\s(?:-n|--ntasks(?:-per-node)?)[ =]?(?:[2-9]|\d\d{1,4})\b[^\n]{0,300}
+ (?:torchrun|deepspeed|accelerate launch|torch\.distributed\.(?:run|launch)) ; srun starts a launcher for each of its
+ tasks, and those of one node want the same port ;
+ start one task per node (srun --ntasks-per-node=1 torchrun --nproc-per-node=8), or let srun start the ranks without a
+ launcher. Another port does not help: each launcher would start all ranks again, on the same GPUs
+""",
+}
