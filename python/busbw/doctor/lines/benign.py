@@ -130,7 +130,7 @@ _WORDS = (
     # Said by drivers at each boot of a healthy machine.
     r"\b(?:usb \d{1,3}-[\d.]{1,12}|xhci_hcd \S{4,20}|hub \d{1,3}-[\d.:-]{1,12}): ",
     r"\[drm\] (?:Cannot find any crtc|No compatible format found)",
-    r"\bDPC: error containment capabilities|\bAER: enabled with IRQ",
+    r"\bDPC: error\b|\bAER: enabled with IRQ",
     r"insufficient power on the PCIe slot",
     r"may trigger hung task\b",
     r"\bBAR (?:6|7|13): (?:failed to assign|can't assign|no space for) \[(?:mem|io)",
