@@ -44,6 +44,9 @@ def loud(text: str, folder: Path) -> list[Finding]:
         ("addresses-limited", "ulimit -v, 64 GiB", "ulimit -v unlimited"),
         ("address-space-of-proc", "ulimit -v, 64 GiB", "ulimit -v unlimited"),
         ("one-loader-holds-all", "rank 2 waits 784 ms for its data in each step, and rank 0, 1", "input of rank 2"),
+        ("watchdog-in-capture", "watchdog thread", "thread_local"),
+        ("old-network-ib", "RDMA alone", "unset NCCL_NET"),
+        ("means-of-two-ranks", "rank 1 waits 308 ms", "input of rank 1"),
         ("ids-of-each-rank", "different unique ids", "ncclGetUniqueId on rank 0 alone"),
     ],
 )  # fmt: skip
@@ -83,3 +86,9 @@ def test_groups_of_other_ranks_have_no_common_id(tmp_path: Path) -> None:
     """Rank 0 of two groups waits: a log of one node shows that of any job over several."""
     text = CASES["f124-ids-of-each-rank"].replace("rank 1 nranks", "rank 0 nranks")
     assert all("unique id" not in each.title for each in loud(text, tmp_path))
+
+
+def test_a_crash_inside_of_torch_does_not_rule_out_nccl(tmp_path: Path) -> None:
+    text = CASES["f124-crash-in-package"].replace("sentencepiece/__init__", "torch/autograd/graph")
+    found = loud(text, tmp_path)[0]
+    assert "graph.py:225" in found.title and "not NCCL" not in found.fix

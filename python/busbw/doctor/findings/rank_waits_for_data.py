@@ -19,7 +19,9 @@ from busbw.doctor.signature import Stage
 NAME = "rank-waits-for-data"
 FEWEST, TIMES, LEAST_SECONDS, SHARE = 4, 3.0, 0.02, 0.5
 _LONGEST = 400
-_FIGURE = r"(?:[ _]?time)?(?:[ _]?\(?(?:ms|s|sec)\)?)?[\s:=|]{1,12}(?P<figure>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>ms|s)?\b"
+_FIGURE = (
+    r"(?:[ _]?time)?(?:[ _]?\(?(?:ms|s|sec)\)?)?[\s:=|\"']{1,12}(?P<figure>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>ms|s)?\b"
+)
 _DATA = re.compile(
     r"\b(?:t_)?(?:wait[ _]?(?:batch|data|input|loader)|(?:batch|input)[ _]?(?:wait|fetch|load(?:ing)?)"
     r"|data(?:[ _]?(?:wait|load(?:ing|er)?|fetch))?|(?:get|next|load|fetch)[ _]?(?:batch|data))" + _FIGURE,
@@ -30,6 +32,7 @@ _SYNC = re.compile(
     r"|sync|comms?|communication|barrier|nccl)" + _FIGURE,
     re.IGNORECASE,
 )
+_MEAN = re.compile(r"\b(?:mean|avg|average|median|p50)\b", re.IGNORECASE)
 _IN_MS = re.compile(r"\(ms\)|_ms\b|\d ?ms\b", re.IGNORECASE)
 
 
@@ -42,11 +45,13 @@ class _Step:
 
 def examine(facts: Facts) -> Iterator[Finding]:
     steps: dict[str, list[_Step]] = defaultdict(list)
+    means: dict[str, list[_Step]] = defaultdict(list)
     for shown in facts.shown:
         for rank, step in _steps(shown):
-            steps[rank].append(step)
+            (means if _MEAN.search(step.seen.fact) else steps)[rank].append(step)
     # The first step waits for the loader's start on every rank.
     usual = {rank: each[1:] for rank, each in steps.items() if len(each) > FEWEST}
+    usual = usual if len(usual) > 1 else means
     if (slow := _slowest(usual)) is None:
         return
     rank, others = slow

@@ -66,7 +66,7 @@ def with_memory(finding: Finding, scans: Sequence[Scan]) -> Finding:
     for seen in finding.evidence:
         if (held := _held(seen.fact)) is not None:
             rank = _RANK.search(seen.fact)
-            who = f"rank {rank[1]}" if rank else "this process"
+            who = f"rank {rank[1]}" if rank else "the job's process"
             return replace(finding, title=_title(held, who), fix=_OF_OTHERS)
     return _with_array(finding, scans)
 
@@ -102,7 +102,7 @@ def _title(held: _Held, who: str) -> str:
     several = f"another process{named} holds" if len(pids) == 1 else f"other processes{named} hold"
     return (
         f"GPU {held.gpu} is full, as {several} {_gib(held.others)} of its {_gib(held.total)}; "
-        f"{who} itself has {_gib(held.own)}"
+        f"{who} has {_gib(held.own)}"
     )
 
 

@@ -23,6 +23,8 @@ _WAITS = re.compile(
     r"\.(?:item|tolist|cpu|numpy|nonzero|synchronize|unique)\(|\bprint\(|\.to\(\W{0,2}cpu|\bempty_cache\("
     r"|\b(?:float|int|bool)\(|\bis(?:nan|inf|finite)\("
 )
+_MAY_BE_NCCL = frozenset({"torch", "cupy", "jax", "jaxlib", "mpi4py", "tensorflow"})
+"""Packages that call NCCL themselves: where they crash, it is not ruled out."""
 _COMMUNICATES = re.compile(r"distributed|nccl|c10d|comm", re.IGNORECASE)
 
 _OUT_OF_CAPTURE = (
@@ -78,9 +80,9 @@ def _crashed(finding: Finding, beside: Mapping[tuple[str, int], Beside]) -> Find
         own = next((each for each in calls if not _LIBRARY.search(each.file)), None)
         said = f"in {_place(inner)}"
         said += f", called from {_place(own)}" if own is not None and own is not inner else ""
-        fix = finding.fix
-        if _OF_SIGNAL.search(seen.fact) and not _COMMUNICATES.search(inner.file):
-            package = _PACKAGE.search(inner.file)
+        fix, package = finding.fix, _PACKAGE.search(inner.file)
+        of_nccl = _COMMUNICATES.search(inner.name) or (package and package["name"] in _MAY_BE_NCCL)
+        if _OF_SIGNAL.search(seen.fact) and not of_nccl:
             what = f"native code of {package['name']}" if package else "the native library that this line calls"
             fix = (
                 f"{what} crashed, {said}, and not NCCL. Call it alone with the input of that step, keep bad input from "

@@ -37,7 +37,7 @@ SIGNATURE = Signature(
         r"^\s*AS\s{1,8}address space limit\s{1,20}(?P<limit>\d{8,18})\s",
         r"\bRLIMIT_AS\b\D{1,12}(?P<limit>\d{8,18})\b",
         r"(?P<full>Cuda failure (?:2 )?'out of memory'|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
-        r"|cudaErrorMemoryAllocation|std::bad_alloc|\bCannot allocate memory|cudaGetDeviceCount.{0,160}"
+        r"|cudaErrorMemoryAllocation|cudaGetDeviceCount.{0,160}"
         r"Error 2: out of memory)",
         r"Tried to allocate .{1,40}(?P<used>total capacity)",
     ),

@@ -53,7 +53,7 @@ SIGNATURE = Signature(
     confirm="mpirun --report-bindings; taskset -cp PID of a rank; nproc within the job",
     cure=(
         "mpirun --bind-to none, or --map-by ppr:8:node:PE=12 --bind-to core for several cores of each rank; srun "
-        "--cpu-bind=none or --cpus-per-task; no taskset to one core around the launcher, and more cores in the cgroup "
+        "--cpu-bind=none or --cpus-per-task. No taskset to one core around the launcher, and more cores in the cgroup "
         "or pod. A rank needs the cores of its GPU's NUMA node, not one of them"
     ),
     cost="GPUs wait for data and NCCL's proxy for the processor: often a third of the speed",
