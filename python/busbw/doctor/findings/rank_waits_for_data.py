@@ -18,6 +18,8 @@ from busbw.doctor.signature import Stage
 
 NAME = "rank-waits-for-data"
 FEWEST, TIMES, LEAST_SECONDS, SHARE = 4, 3.0, 0.02, 0.5
+OF_STEP = 0.1
+"""Of a step that must be lost at least."""
 _LONGEST = 400
 _FIGURE = (
     r"(?:[ _]?time)?(?:[ _]?\(?(?:ms|s|sec)\)?)?[\s:=|\"']{1,12}(?P<figure>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>ms|s)?\b"
@@ -32,6 +34,8 @@ _SYNC = re.compile(
     r"|sync|comms?|communication|barrier|nccl)" + _FIGURE,
     re.IGNORECASE,
 )
+_FIGURES = re.compile(r"(?<![\w.])(?P<figure>\d{1,9}\.\d{1,9}) ?(?P<unit>ms|s)?\b")
+"""All times of a line; other figures among them make it less likely that anything is told."""
 _MEAN = re.compile(r"\b(?:mean|avg|average|median|p50)\b", re.IGNORECASE)
 _IN_MS = re.compile(r"\(ms\)|_ms\b|\d ?ms\b", re.IGNORECASE)
 
@@ -40,6 +44,7 @@ _IN_MS = re.compile(r"\(ms\)|_ms\b|\d ?ms\b", re.IGNORECASE)
 class _Step:
     data: float
     sync: float
+    whole: float
     seen: Evidence
 
 
@@ -83,7 +88,8 @@ def _slowest(steps: Mapping[str, list[_Step]]) -> tuple[str, list[str]] | None:
     lost = waits[rank] - usual
     others = [each for each, sync in syncs.items() if sync >= SHARE * lost and waits[each] * TIMES <= waits[rank]]
     waits_too = syncs[rank] > SHARE * lost
-    if lost < LEAST_SECONDS or waits[rank] < TIMES * usual or waits_too or 2 * len(others) < len(steps):
+    least = max(LEAST_SECONDS, OF_STEP * median(each.whole for each in steps[rank]))
+    if lost < least or waits[rank] < TIMES * usual or waits_too or 2 * len(others) < len(steps):
         return None
     return rank, others
 
@@ -96,7 +102,8 @@ def _steps(shown: Shown) -> Iterator[tuple[str, _Step]]:
         if sync is not None and rank:
             in_ms = _IN_MS.search(line) is not None
             seen = Evidence(clean(shortened(line.strip(), 160)), shown.source, number)
-            yield rank, _Step(_seconds(data, in_ms=in_ms), _seconds(sync, in_ms=in_ms), seen)
+            whole = sum(_seconds(each, in_ms=in_ms) for each in _FIGURES.finditer(line))
+            yield rank, _Step(_seconds(data, in_ms=in_ms), _seconds(sync, in_ms=in_ms), whole, seen)
 
 
 def _seconds(found: re.Match[str], *, in_ms: bool) -> float:

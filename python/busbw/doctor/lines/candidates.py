@@ -56,6 +56,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("dataload", "data load", "\tdata", "| data", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
         *("clocks set to", "gpu0", "osu_", "osu mpi", "initialize any net plugin"),
         *("wait_batch", "batch_wait", "batch wait", "data_wait", "input_wait", "wait_data", "wait data", "get_batch"),
+        *("load_batch", "next_batch", "fetch_batch", "batch_load", "batch_fetch"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

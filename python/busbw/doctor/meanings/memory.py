@@ -44,8 +44,9 @@ _ANY_GPU = 300 * 2.0**30
 _TOO_LARGE = (
     "make that computation smaller: fractions and preallocation of memory do not help. Attention that makes its scores "
     "in full needs batch x heads x sequence x sequence: take flash attention or one in blocks (PyTorch: "
-    "scaled_dot_product_attention, JAX: dot_product_attention with implementation='cudnn'). Else shorter sequences, a "
-    "smaller batch, rematerialisation (jax.checkpoint), or more shards; print the shapes where they should be small"
+    "scaled_dot_product_attention, JAX: dot_product_attention with implementation='cudnn'). Else shorter sequences "
+    "(cap or bucket lengths), a smaller batch, rematerialisation (jax.checkpoint), or more shards. Print the shapes "
+    "where they should be small"
 )
 
 

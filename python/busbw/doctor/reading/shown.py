@@ -31,6 +31,7 @@ _TELLING = re.compile(
     r"|^\s{0,8}\d{1,10}\s+\d{1,9}\s+[\d.]{1,12}\s+[\d.]{1,12}\s+[\d.]{1,12}\s*$|\d ?(?:[GM]i?B/s|Gb/s|Gbps|TFLOP)"
     r"|\bosu_\w|\bOSU MPI|^\d{5,10}\s{1,40}\d{1,7}\.\d{1,4}\s*$|^#\s?Send Buffer on"
     r"|\dMiB \|\s*$|^\s{1,8}\d{1,3}\s{1,12}\d{1,9}\s{1,8}C\b|\bpid\s{1,8}type\b"
+    r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
     re.IGNORECASE,
 )
