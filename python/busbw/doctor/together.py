@@ -9,12 +9,29 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.meanings.memory import with_memory
+from busbw.doctor.meanings.stacks import with_stack
+from busbw.doctor.signatures.watchdog_timeout import BOTH_WAIT
 
 _OF_XLA = re.compile(r"jaxlib|XlaRuntimeError|JaxRuntimeError|\bxla/|/xla/")
 XLA_CURE = (
     "leave NCCL its part: XLA_PYTHON_CLIENT_MEM_FRACTION=0.75 or XLA_PYTHON_CLIENT_PREALLOCATE=false; smaller batches "
     "per device; end other processes on the GPU (nvidia-smi)"
+)
+
+_NO_PLUGIN = "Failed to initialize any NET plugin"
+_NO_RDMA = "NET/IB : No device found"
+_OTHER_NETWORK = re.compile(r"NET/Socket : |NET/Plugin: (?:Loaded|Plugin name)|Initialized NET plugin")
+RDMA_CURE = (
+    "unset NCCL_NET (in the environment, /etc/nccl.conf, ~/.nccl.conf and what the launcher passes on), or set "
+    "NCCL_NET=Socket. Where the host has RDMA NICs, give the container its devices (/dev/infiniband, the RDMA device "
+    "plugin) and rdma-core: ibv_devinfo must list them there"
+)
+PEERS_CURE = (
+    "let peers call in opposite order: one sends first while the other receives (by rank % 2). Or post both and wait "
+    "after: batch_isend_irecv, isend and irecv. Where a further rank should have sent, look there: it crashed or took "
+    "another branch"
 )
 
 
@@ -56,4 +73,24 @@ def _told(finding: Finding, facts: Facts, *, of_xla: bool) -> Finding:
         return replace(
             finding, title="a GPU's memory is full: XLA had taken nearly all of it before NCCL came", fix=XLA_CURE
         )
+    if finding.name == "network-not-found" and any(_NO_PLUGIN in seen.fact for seen in finding.evidence):
+        return _without_rdma(finding, facts)
+    if finding.name == "watchdog-timeout" and BOTH_WAIT in finding.title:
+        return replace(finding, fix=PEERS_CURE)
+    return with_stack(with_memory(finding, facts.scans) if finding.name == "gpu-memory-full" else finding, facts.scans)
+
+
+def _without_rdma(finding: Finding, facts: Facts) -> Finding:
+    """RDMA was the only network that was allowed, where NCCL tried it, found no device, and tried no other."""
+    for shown in facts.shown:
+        none = next((number for number, line in enumerate(shown.lines, 1) if _NO_RDMA in line), 0)
+        if none and not any("NCCL INFO" in line and _OTHER_NETWORK.search(line) for line in shown.lines):
+            said = Evidence(clean(shortened(shown.lines[none - 1].strip(), 160)), shown.source, none)
+            return replace(
+                finding,
+                title="NCCL may use RDMA alone (NCCL_NET=IB, or netName of the communicator), and this host or "
+                "container has no RDMA device",
+                fix=RDMA_CURE,
+                evidence=(said, *finding.evidence),
+            )
     return finding

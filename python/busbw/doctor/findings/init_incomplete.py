@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
@@ -11,6 +11,8 @@ from busbw.doctor.signatures import SIGNATURES
 from busbw.machine.nccl.log_model import Communicator, RankPlace
 
 NAME = "init-incomplete"
+Merged = tuple[list[RankPlace], int, str]
+"""The ranks of a communicator over all logs, its size, and the first log that names it."""
 _PROOF = Proof(
     instruction="py-spy dump or gdb -p on these ranks; the end of their own logs; NCCL_DEBUG_SUBSYS=INIT,NET"
 )
@@ -34,7 +36,11 @@ def examine(facts: Facts) -> Iterator[Finding]:
         for log, scan in zip(facts.logs, facts.scans, strict=True)
         if scan.lines - log.lines <= _TRAILING and all(hit.last <= log.lines for hit in scan.hits.values())
     }
-    for name, (places, nranks, source) in _merged(facts).items():
+    merged = _merged(facts)
+    if (apart := _of_several_ids(merged)) is not None:
+        yield apart
+        return
+    for name, (places, nranks, source) in merged.items():
         begun = {place.rank for place in places}
         open_ranks = begun - {place.rank for place in places if place.complete}
         if not open_ranks:
@@ -70,6 +76,41 @@ def examine(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+_OF_ONE_ID = (
+    "give all ranks the id that rank 0 made: ncclGetUniqueId on rank 0 alone, once for each communicator, then "
+    "MPI_Bcast, a store or a file. Every rank must have it before it calls ncclCommInitRank: no file of an earlier "
+    "run, no id of another communicator (same order of creation on all ranks)"
+)
+
+
+def _of_several_ids(merged: Mapping[str, Merged]) -> Finding | None:
+    """Ranks of one job that wait in communicators of several ids: each rank stands in one of them alone.
+
+    Two groups of a job may wait too, but then ranks of the same number are in both, or one of them has all its ranks.
+    """
+    sizes = {nranks for _, nranks, _ in merged.values()}
+    if len(merged) < 2 or len(sizes) != 1 or not all(name.startswith("0x") and " " not in name for name in merged):
+        return None
+    nranks = sizes.pop()
+    places = [(place, name) for name, (found, _, _) in merged.items() for place in found]
+    ranks = [place.rank for place, _ in places]
+    if nranks > MOST_OF_IDS or sorted(ranks) != list(range(nranks)) or any(place.complete for place, _ in places):
+        return None
+    by_id = [f"rank {_ranks(sorted(each.rank for each in found))} {name}" for name, (found, _, _) in merged.items()]
+    return Finding(
+        NAME, Severity.ERROR,
+        f"ranks use different unique ids: of {nranks} ranks, {len(merged)} groups wait in communicators of their own "
+        f"(commId: {'; '.join(by_id[:4])}{' ...' if len(by_id) > 4 else ''})",
+        tuple(Evidence(f"communicator {name}: waiting rank {_ranks(sorted(each.rank for each in found))} of {nranks}",
+                       source, found[0].line) for name, (found, _, source) in list(merged.items())[:3]),
+        Cost("every rank waits for others that never come to its communicator"),
+        _OF_ONE_ID,
+        Proof(instruction="print a hash of the ncclUniqueId on every rank before ncclCommInitRank: all must be equal"),
+        stage=Stage.LAUNCH,
+    )  # fmt: skip
+
+
+MOST_OF_IDS = 4096
 MOST_RANKS = 200_000
 _TRAILING = 2
 """Lines after NCCL's last one that tell of nothing: what a prompt or a paste adds."""
@@ -89,9 +130,9 @@ def _follows(signature: Signature) -> bool:
     return signature.stage >= Stage.EFFECT or signature.last or signature.severity is Severity.NOTE
 
 
-def _merged(facts: Facts) -> dict[str, tuple[list[RankPlace], int, str]]:
+def _merged(facts: Facts) -> dict[str, Merged]:
     """The ranks of each communicator over all logs, its size, and the first log that names it."""
-    found: dict[str, tuple[list[RankPlace], int, str]] = {}
+    found: dict[str, Merged] = {}
     for log, scan in zip(facts.logs, facts.scans, strict=True):
         # Steps or results behind an init that has no end, and no error: lines are missing, and nobody waits.
         failed = any(SIGNATURES[name].severity is Severity.ERROR for name in scan.hits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.doctor.lines.speakers import prefix_of
 
@@ -16,6 +16,7 @@ NEAR = 40
 MAX_OPEN = 4096
 """Ranks of which it is remembered where their traceback begins."""
 _MAX_TEXT = 600
+_MAX_SOURCE = 160
 _RULES = frozenset({"==", "--", "##", "**"})
 _HEAD = re.compile(
     r"\s{0,3}(?:==> (?P<file>[^\n]{1,160}) <==|(?:={2,30}|-{2,30}|#{2,30}|\*{2,30}) ?(?P<name>[A-Za-z_/][^\n=]{0,80}?)"
@@ -42,6 +43,8 @@ class Frame:
     file: str
     line: str
     name: str
+    text: str = ""
+    """The line of source, which stands below it."""
 
 
 @dataclass(slots=True)
@@ -80,6 +83,12 @@ class Following:
         if found := _FRAME.search(line):
             self._frames.append(Frame(found["file"], found["line"], found["name"]))
             self._last = number
+
+    def source(self, line: str) -> None:
+        """The line of source below the last frame."""
+        if self._frames:
+            bare = line.strip().removeprefix(prefix_of(line)).lstrip(":> ")
+            self._frames[-1] = replace(self._frames[-1], text=bare[:_MAX_SOURCE])
 
     def told(self, line: str, number: int) -> None:
         """That line tells of an error."""

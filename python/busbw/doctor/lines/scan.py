@@ -214,7 +214,10 @@ class Scanning:
         below, self.framed = self.framed, "File " in line and _IN_FRAME.search(line) is not None
         if self.framed:
             self.following.frame(line, number)
-        return below and not self.framed and _SOURCE.search(line) is not None
+        source = below and not self.framed and _SOURCE.search(line) is not None
+        if source:
+            self.following.source(line)
+        return source
 
     def _plain(self, raw: str, at: int, number: int) -> bool:
         """Whether a line of NCCL's is one of those that every healthy run says."""

@@ -91,6 +91,19 @@ OpType=_(?:ALLGATHER|REDUCE_SCATTER)_BASE ; {title} ;
  as a leaf (DeepSpeed set_z3_leaf_modules), as an expert without tokens is gathered nowhere else. Else the same modules
  on all ranks in each step: a dummy input for samples without images, synced_gpus=True in generate(), equal batches
 """,
+    "graph-capture": r"""
+(?:ProcessGroupNCCL|[Ww]atchdog).{0,240}captur ; a CUDA graph was captured while PyTorch's watchdog thread asked CUDA
+ for the state of a collective, which a capture forbids to all threads ;
+ torch.cuda.graph(g, capture_error_mode="thread_local"), and a newer PyTorch, whose watchdog leaves captures alone. Wait
+ for earlier collectives before it (torch.cuda.synchronize), and capture no async_op work. The same holds for other
+ threads, such as a loader's that pins memory
+""",
+    "ib-devices-missing": r"""
+Error: network IB not found ; NCCL may use RDMA alone (NCCL_NET=IB), and this host or container has no RDMA device that
+ works ;
+ unset NCCL_NET (in the environment, /etc/nccl.conf and what the launcher passes on), or set NCCL_NET=Socket. Where the
+ host has RDMA NICs, give the container /dev/infiniband and rdma-core: ibv_devinfo must list them there
+""",
     "gpu-memory-full": r"""
 Tried to allocate ; {title} ;
  smaller micro batches, shorter samples (the longest one of a batch decides: cap or bucket lengths), gradient

@@ -44,6 +44,7 @@ _TELLING = re.compile(
     r"|\dMiB \|\s*$|^\s{1,8}\d{1,3}\s{1,12}\d{1,9}\s{1,8}C\b|\bpid\s{1,8}type\b"
     r"|Cpus_allowed_list|affinity list: |%Cpu\d|\bOverSubscribe=|^Average: |\bbatch-generator |MainThread|_next_data"
     r"|\bdefault_limit\b|\bPower Limit\b|_prio\d_|^\s{1,8}enabled\s+[01] |\bBER\b|\b(?:spine|uplink)\S{0,12}\s.{0,80}%"
+    r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
     re.IGNORECASE,
 )

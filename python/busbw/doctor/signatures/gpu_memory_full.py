@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from busbw.doctor.signature import Signature, Stage
 
 _UNITS = {"bytes": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+TOO_LARGE = "one tensor is larger than all of its memory"
+"""Words of the title of a request that no GPU of this size can grant."""
 _SIZE = r"\d[\d.]{0,12} (?:[KMGT]iB|bytes)"
 
 
@@ -18,7 +20,7 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     title = f"a GPU's memory is full: {who} asked for {asked} of GPU {first.get('gpu', '?')}"
     title += f", of whose {total} are {free} free" if free and total else ""
     if total and _bytes(asked) > _bytes(total):
-        title += ": one tensor is larger than all of its memory (a far longer sample or a wrong shape)"
+        title += f": {TOO_LARGE} (a far longer sample or a wrong shape)"
     return title
 
 

@@ -16,6 +16,8 @@ _WORK = r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
 
 MOST_APART = 1000
 """Ranks of one process group are at most so many collectives apart: further are those of different groups."""
+BOTH_WAIT = "each waits for the other"
+"""Words of the title where all ranks that speak wait in the same half of a pair of calls."""
 _PLACES = (("seq", "waits in"), ("done", "completed"), ("enq", "had enqueued"))
 
 
@@ -32,10 +34,24 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     # A watchdog ends a collective that failed, too, and only a timeout tells for how long it ran.
     failed = "failed or " if not seconds and any("enq" in each for each in groups) else ""
     title = f"{what} {failed}did not finish in its time" + (f" of {seconds} s" if seconds else "")
-    lagging = behind(groups)
+    lagging = _peers(groups) or behind(groups)
     if lagging:
         return f"{title}: {lagging}"
     return title + ": a rank did not join it, or the network stands still"
+
+
+def _peers(groups: Sequence[Mapping[str, str]]) -> str:
+    """That all ranks that speak wait in RECV, or all in SEND: so peers block each other. "" where it is not so."""
+    halves: dict[int, set[str]] = {}
+    for each in groups:
+        if "op" in each and "rank" in each:
+            halves.setdefault(_global(each), set()).add(each["op"].upper())
+    called = set().union(*halves.values())
+    if len(halves) < 2 or called not in ({"RECV"}, {"SEND"}) or any("lag" in each for each in groups):
+        return ""
+    ranks = ", ".join(map(str, sorted(halves)[:8])) + (" ..." if len(halves) > 8 else "")
+    half, other = ("SEND", "receives") if called == {"SEND"} else ("RECV", "sends")
+    return f"rank {ranks} wait in {half}, and none of them {other}: {BOTH_WAIT}, if no further rank should have done so"
 
 
 def behind(groups: Sequence[Mapping[str, str]]) -> str:
