@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from busbw.doctor.finding import Severity
 from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.life import THROWN
+from busbw.doctor.lines.moments import DAY_S
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
@@ -36,6 +37,10 @@ _RETURNS = frozenset(
     | {"bond-no-partner", "file-system-stall"}
 )
 """What may come back: a link, a port, a host, a server of files."""
+_OF_A_PROGRAM = frozenset({"gpu-exception"})
+"""What the driver says of a program that went wrong on a GPU that is sound."""
+_OF_JOBS = ("nccl", "torch", "headers")
+"""Kinds of lines by which a log is known as that of a job, and not of a host, a switch or a service."""
 _ENDED_ON_PURPOSE = frozenset({"job-cancelled", "killed-by-launcher", "process-killed", "node-lost"})
 """What is said of a job that was told to go."""
 _OF_PODS = frozenset({"container-start", "slurm-resources", "kubernetes-event", "pod-missing", "file-system", "dns"})
@@ -121,8 +126,15 @@ class _Job:
             return False
         return (course.by_hand > 0 and hit.last < again) or hit.last < course.succeeded
 
-    def has_it_back(self, line: int) -> bool:
-        """Whether what was lost came back after that line, and the job went on."""
+    def was_checked_without_job(self) -> bool:
+        """Whether it is the log of a machine that passed its checks, and of no job."""
+        return self.scan.course.checked > 0 and not any(self.scan.kinds[each] for each in _OF_JOBS)
+
+    def has_it_back(self, hit: Hit) -> bool:
+        """Whether what was lost came back after that, and the job went on; or that was more than a day ago."""
+        line, newest = hit.last, self.scan.newest
+        if hit.until is not None and newest is not None and newest - hit.until > DAY_S:
+            return line <= self.scan.course.back
         return line <= self.scan.course.back and line < max(self.works_until, self.scan.course.done)
 
 
@@ -163,7 +175,7 @@ def survivors(
         same |= {"gpu-cleanup"} & merged.keys()
     ends = [name for name in merged if name not in light and _ends_a_job(SIGNATURES[name])]
     if any(name not in soft | over | same for name in ends):
-        return met
+        return met | (over & _RETURNS)
     return met | over | soft | survived | same
 
 
@@ -181,7 +193,7 @@ def _ends_a_job(signature: Signature) -> bool:
 def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bool:
     """Whether it cannot be what ended the job, though such things do end jobs."""
     if signature.name in _RETURNS and all(
-        jobs[source].has_it_back(hit.last) or (_is_of_boot(hit) and hit.last < jobs[source].scan.course.back)
+        jobs[source].has_it_back(hit) or (_is_of_boot(hit) and hit.last < jobs[source].scan.course.back)
         for source, hit in found
     ):
         return not any("xid" in dict(each) for _, hit in found for each in hit.groups)
@@ -197,7 +209,9 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         return True
     if signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found):
         return True
-    if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found):
+    if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found) or (
+        signature.name in _OF_A_PROGRAM and all(jobs[source].was_checked_without_job() for source, _ in found)
+    ):
         return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
     return fatal and all(

@@ -49,6 +49,9 @@ BY_THE_WHOLE = {
     "h123-port-left-without-cable": "that the port is left without a cable is said further down",
     "h123-ethernet-beside-compute-ports": "that others are of InfiniBand is said further up and down",
     "h123-full-power-in-the-table": "the limit and the other reasons are said further up and down",
+    "h123-feed-that-came-back": "that the feed came back is said further down",
+    "h123-flap-of-last-month": "that the link came back, and is so since a month, is said further down",
+    "h123-machine-sound-program-not": "that the machine is sound is said further up",
     "h123-window-given-later": "that the device got its window is said further down",
     "h123-handbook-example": "that it is an example is said further up",
     "h35-azure-nd-boot": "that the machine boots is said in its first line",
@@ -76,7 +79,8 @@ BY_THE_WHOLE = {
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""
 CAME_THROUGH = {
-    "h123": "drill-that-restarted sweep-that-ended head-tried-again fallback-with-traceback play-that-succeeded",
+    "h123": "drill-that-restarted sweep-that-ended head-tried-again fallback-with-traceback play-that-succeeded"
+    " executor-taken-away tests-that-passed",
     "h88": """
         ray-worker-restarted torchelastic-restart-finished k8s-pod-restarted-completed s3-retry-then-done
         proxy-accept-failed-after-done broken-pipe-after-done caught-traceback-falling-back handled-in-sentence

@@ -36,6 +36,7 @@ _WORDS = (
     r"To (?:silence|mute) this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.
     r"(?:cannot open|unable to open|component_find|not found).{0,200}\(ignored\)",
+    r"\bnative_fallocate call failed: Operation not supported",
     r"sudo: unable to resolve host|^fatal: not a git repository",
     r"caller indicates that this is not a failure",
     r"libibverbs: Warning: couldn't load driver '(?!libmlx|libefa|libcxi)",

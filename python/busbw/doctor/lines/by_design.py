@@ -26,7 +26,26 @@ _SHARE = 0.75
 
 def without_make(lines: list[str]) -> list[str]:
     """The lines without those that only tell how boards are made; each keeps its number."""
+    lines = _without_events_that_ended(lines)
     return _without_windows_given_later(_without_checks_of_bridges(_without_p2p_of_geforce(lines)))
+
+
+_EVENT = re.compile(
+    r"\s{0,4}\w{1,6} \| [\d/]{8,10} \| [\d:]{8} \| (?P<what>[^|]{2,60}\|[^|]{2,60})\| (?P<state>Asserted|Deasserted)\b"
+)
+"""A row of a BMC's log of events, as `ipmitool sel elist` lists it."""
+
+
+def _without_events_that_ended(lines: list[str]) -> list[str]:
+    """Without a BMC's rows of what has come and gone: the same sensor takes it back further down."""
+    rows = [found if "sserted" in line and (found := _EVENT.match(line)) else None for line in lines]
+    over = {found["what"].strip(): at for at, found in enumerate(rows) if found and found["state"] == "Deasserted"}
+
+    def has_ended(at: int) -> bool:
+        found = rows[at]
+        return found is not None and at <= over.get(found["what"].strip(), -1)
+
+    return ["" if has_ended(at) else line for at, line in enumerate(lines)] if over else lines
 
 
 _NO_WINDOW = re.compile(

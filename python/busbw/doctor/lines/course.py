@@ -63,7 +63,7 @@ _NOT_YET = re.compile(
 """Before the word of an end: nothing ended, or a part alone."""
 ENDED = re.compile(
     r"training (?:finished|completed?)\b(?! (?:with|for|due)| ?\d)|Trainer\.fit. stopped: .max_|'train_runtime': '?\d"
-    r"|\[after training is done\]|^\s{0,4}Number of (?:complete|finished) trials: +[1-9]"
+    r"|^iperf Done\.|\berr= 0: pid=|\[after training is done\]|^\s{0,4}Number of (?:complete|finished) trials: +[1-9]"
     r"|\"run_stop\".{0,300}\"success\"|^\W{0,3}End of Tests\.|\bjob \S{1,80} succeeded\b"
     r"|\b(?:job|run|benchmark|workload|training)(?: has| was)? (?:completed|finished) successfully\b",
     re.IGNORECASE,
@@ -74,6 +74,7 @@ _CHECKED = re.compile(
     r"|\b(?:scan|checks?|diag\w*) (?:complete|finished|done)\W{1,3}0 (?:unhealthy|failed|errors?)\b"
     r"|^=+ (?!.*\b[1-9]\d{0,6} (?:failed|errors?)\b)(?:.*, )?\d{1,7} passed\b.* in [\d.]{1,12}s\b"
     r"|^\S{1,80} +: ok=\d{1,6} +changed=\d{1,6} +unreachable=0 +failed=0\b"
+    r"|\bExecuted \d{1,6} out of \d{1,6} tests?: \d{1,6} tests? pass(?:es)?\.?$|\|? ?Overall Health {1,40}\| Healthy\b"
     r"|^OK(?: \([\w =,]{1,80}\))?$|^\W{0,3}\[ {2}PASSED {2}\] \d{1,7} tests?\b|\btest result: ok\. "
     r"|\b100% tests passed\b|^ok\s{1,8}\S{1,200}\s{1,8}[\d.]{1,12}s$"
 )
@@ -90,6 +91,7 @@ _SUCCEEDED = re.compile(
     r"|\b(?:job )?(?:status|state)(?: is)? ?[:=]? ?[\"']?(?-i:SUCCEEDED|Succeeded|FINISHED)\b"
     r"|^\s{0,40}(?:phase|type): Succeeded|\bExit_status ?= ?0\b(?!\.)|^Successfully completed\.$"
     r"|\w{1,12}Job\b.{0,80} successfully completed\b"
+    r"|\bSparkContext is stopping with exitCode 0\b|\bfinal (?:app )?status: SUCCEEDED\b"
     r"|\bNormal\s{1,8}Completed\s|\bStatus: {1,16}Succeeded|\bTraining completed after \d{1,9} iterations"
 )
 """What those print who watch all processes of a job."""
@@ -136,7 +138,8 @@ _STARTED = re.compile(
 )
 _BACK = re.compile(
     r"\b(?:nv)?links?\b.{0,80}?\b(?:up|active|restored|recovered|trained|re-?established)\b(?! to down)"
-    r"|\bport (?:active|up)\b|\b(?:port|interface|node|server|connection|fabric|slave)\b.{0,80}\b"
+    r"|\bport (?:active|up)\b|\b(?:interface|protocol)\b.{0,80}\bchanged state to up\b"
+    r"|\b(?:port|interface|node|server|connection|fabric|slave)\b.{0,80}\b"
     r"(?:(?:is|came|comes|went) (?:back|up|ready|active)|up again|active again|ready again|restored|recovered"
     r"|reconnected|definitely up|re-?established|rejoined)\b",
     re.IGNORECASE,
@@ -147,14 +150,15 @@ _NOT_BACK = re.compile(
 )
 WORDS = (
     *("done", "finish", "complet", "pass", "succe", "exit", "returned", "trainer.fit", "train_runtime", "end of tests"),
-    *("job", "status", "state", "ok", "failed", "[after training", "normally", "cleanly", "max"),
+    *("job", "status", "state", "ok", "failed", "[after training", "normally", "cleanly", "max", "overall health"),
+    *("number of ", "iperf", "err= 0", "executed ", "changed="),
 )
 AGAIN_WORDS = (
     *("rendezvous'", "restart", "re-start", "starting ", "resum", "requeue", "restoring", "relaunch", "attempt"),
     *("schedule", "$ ", "# ", "> ", "restart_count", "newest ", "loaded "),
 )
 WISH_WORDS = ("^c", "sigterm", "sigusr", "preempt", "signal", "checkpoint", "ckpt", "snapshot", "saved", "kubelet")
-BACK_WORDS = ("link", "port", "interface", "node", "server", "connection", "fabric", "slave")
+BACK_WORDS = ("protocol", "link", "port", "interface", "node", "server", "connection", "fabric", "slave")
 
 
 @dataclass(slots=True)

@@ -26,6 +26,8 @@ class Hit:
     """The line in which the traceback begins that its first line ends; 0 without one."""
     when: float | None = None
     """The earliest time that stands in front of a line (`busbw.doctor.lines.moments`)."""
+    until: float | None = None
+    """The latest one."""
     part: str = ""
     """The part of a log in which its first line stands: that of one rank or host."""
 
@@ -38,6 +40,7 @@ class Hit:
         self.last = max(self.last, number)
         if (moment := moment_of(line)) is not None:
             self.when = moment if self.when is None else min(self.when, moment)
+            self.until = moment if self.until is None else max(self.until, moment)
         if len(self.lines) < MAX_EVIDENCE or number < self.lines[-1][0]:
             # What was excused at first is found late.
             self.lines = sorted([*self.lines, (number, line.strip())])[:MAX_EVIDENCE]

@@ -75,6 +75,7 @@ _LINES = (
     r"(?:\s{2,40}(?-i:[A-Z#%][\w#%/().-]{0,30}(?: [A-Z(][\w/().-]{0,30}){0,3})){2,20}\s*$",
     # Answers that were graded: the model's, and no program's.
     r"^\S{1,60}/\d{1,6}: (?:FAILED|PASSED)\b|^\W{0,4}\d{1,6} more (?-i:FAILED|PASSED)\b",
+    r"^\s{1,12}[RT]X(?: errors)?: {1,8}(?:[a-z]{2,12} {1,8}){2,8}[a-z]{2,12}\s*$",
     # What TeX says of a text that it sets.
     r"\\(?:OT1|T1|TU)/\w{2,12}/",
     # What a manual defines, and what it is asked.

@@ -15,6 +15,7 @@ from busbw.doctor.lines.first_failure import SUMMARY, FirstFailure
 from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.kernel_lines import is_of_boot
 from busbw.doctor.lines.last_error import LastError
+from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.ports import Ports
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.trouble import RULE, Trouble, is_cut_warning
@@ -83,6 +84,7 @@ class Scanning:
         self.closing_shapes: set[bytes] = set()
         self.trouble = Trouble()
         self.following = Following()
+        self.newest: float | None = None
         self.began = (0, "")
         self.thrown = (0, "")
         self.retried = (0, "")
@@ -126,7 +128,7 @@ class Scanning:
             passed_over=self.passed_over, beside=self.following.kept, parts=self.following.parts,
             last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
-            course=self.course,
+            course=self.course, newest=self.newest,
         )  # fmt: skip
 
     def look(self, raw: str, number: int, shape: bytes | None = None) -> bool:
@@ -321,6 +323,8 @@ class Scanning:
     def _new_shape(self, line: str, number: int, key: bytes) -> tuple[tuple[Candidate, ...], frozenset[str]]:
         """Which patterns may speak of the line, and which words it holds besides."""
         commands.note(line, number, self.given)
+        if (moment := moment_of(line)) is not None:
+            self.newest = moment if self.newest is None else max(self.newest, moment)
         lowered = line.lower()
         seen = self.index.of(lowered)
         if seen.foreign and len(self.foreign) < MAX_SHAPES:

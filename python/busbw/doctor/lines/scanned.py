@@ -46,6 +46,8 @@ class Scan:
     first_failed: frozenset[str] = frozenset()
     """The ranks that summaries of torchrun name as the first that failed."""
     parts: Sequence[tuple[int, str]] = ()
+    newest: float | None = None
+    """The latest time in front of a line of a new kind (`busbw.doctor.lines.moments`)."""
     unused_ports: int = 0
     """Lines that call a port down which nothing uses."""
     course: Course = field(default_factory=Course)

@@ -92,6 +92,11 @@ OpType=_(?:ALLGATHER|REDUCE_SCATTER)_BASE ; {title} ;
  on all ranks in each step: a dummy input for samples without images, synced_gpus=True in generate(), equal batches
 """,
     "graph-capture": r"""
+watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog thread asked the GPU for an event while a CUDA graph
+ was captured, and that ended the capture: a race in PyTorch ;
+ a newer PyTorch, and a newer vLLM or other server, which capture so that the watchdog does not disturb
+ (capture_error_mode="thread_local"). Until then without graphs: --enforce-eager, --disable-cuda-graph; it may also
+ succeed when started again
 (?:ProcessGroupNCCL|[Ww]atchdog).{0,240}captur ; a CUDA graph was captured while PyTorch's watchdog thread asked CUDA
  for the state of a collective, which a capture forbids to all threads ;
  torch.cuda.graph(g, capture_error_mode="thread_local"), and a newer PyTorch, whose watchdog leaves captures alone. Wait
@@ -125,13 +130,6 @@ with family \d+ is neither AF_INET ; the address that NCCL is to connect to is n
  interface (NCCL_SOCKET_IFNAME), or the ranks' NCCL versions differ ;
  ip -br link on every host, and NCCL_SOCKET_IFNAME names one of them, or is unset; NCCL_DEBUG=VERSION the same on all.
  The first rank's log must say Bootstrap: Using
-""",
-    "graph-capture": r"""
-watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog asked the GPU for an event while a CUDA graph was
- captured, and that ended the capture: a race in PyTorch ;
- a newer PyTorch, and a newer vLLM or other server, which capture so that the watchdog does not disturb
- (capture_error_mode="thread_local"). Until then without graphs: --enforce-eager, --disable-cuda-graph; it may also
- succeed when started again
 """,
     "port-in-use": r"""
 (?:\[::\]|0\.0\.0\.0|\*|localhost|127\.0\.0\.1|::):(?P<port>22|80|111|443)\b ; port {port} is one of the system's own

@@ -40,15 +40,28 @@ def _limits_of_table(lines: list[str]) -> list[str]:
     return [f"{found[1]}.00 W" for found in filter(None, map(_OF_TABLE.search, lines))]
 
 
-_HIGHEST = "700.00 W"
+_HIGHEST = (
+    ("H200 NVL", 600), ("H100 NVL", 400), ("H100 PCIe", 350), ("A100-SXM", 400), ("A100-PCI", 300), ("A30", 165),
+    ("A40", 300), ("A10", 150), ("L40S", 350), ("L40", 300), ("L4", 72), ("V100-SXM2", 300), ("RTX A6000", 300),
+    ("H200", 700), ("H100", 700), ("H800", 700),
+)  # fmt: skip
+"""What boards draw at most, in W, the special ones first. Source: NVIDIA's data sheets."""
+_BOARDS = re.compile(r"\b(?:" + "|".join(name + r"(?!\d)" * name[-1].isdigit() for name, _ in _HIGHEST) + ")")
+_OF_SXM = "700.00 W"
 """What H100 and H200 of SXM boards draw at most, by their maker; only later GPUs have a higher limit."""
 _LATER = re.compile(r"\b(?:G?B[123]00|R[12]00)\b")
+
+
+def _highest(lines: list[str]) -> str:
+    """The limit of the one kind of board that the text names; that of SXM boards where it names none."""
+    named = {found[0] for line in lines if (found := _BOARDS.search(line)) is not None}
+    return f"{dict(_HIGHEST)[named.pop()]}.00 W" if len(named) == 1 else "" if named else _OF_SXM
 
 
 def _is_full(current: list[str], lines: list[str]) -> bool:
     """Whether a limit that is shown without its default is the highest that such GPUs have, and nothing else holds."""
     return (
-        set(current) == {_HIGHEST}
+        set(current) == {_highest(lines)}
         and not any("Default Power Limit" in line or _LATER.search(line) for line in lines)
         and all(any(reason in line and ": Not Active" in line for line in lines) for reason in _OTHER_REASONS)
     )

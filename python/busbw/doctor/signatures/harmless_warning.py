@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         *patterns(HARMLESS),
         rf"SXid.{{0,60}}?\): (?:{HARMLESS_SXIDS})\b",
         r"RCCL version *:",
+        r"MSCCL\+\+: Cannot enable MSCCL",
         r"lacks GPU P2P capability",
         r"Missing .HSA_FORCE_FINE_GRAIN_PCIE",
         r"Cannot get incoming CPU",
