@@ -19,7 +19,8 @@ _RETRIES = (
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled)[,;.] retrying"
     r"|retry \d{1,4} (?:of|/)|entering retry loop|\bbacking off (?:for )?\d"
-    r"|\b(?:attempt|try) (?P<now>\d{1,3}) ?(?:/|of) ?(?!(?P=now)\b)\d{1,3} failed|trying to resume\b"
+    r"|\b(?:attempt|try) (?P<now>\d{1,3}) ?(?:/|of) ?(?!(?P=now)\b)\d{1,3} failed"
+    r"|failed \((?:attempt|try) (?P<this>\d{1,3}) ?(?:/|of) ?(?!(?P=this)\b)\d{1,3}\)|trying to resume\b"
     r"|\bFAILED - RETRYING\b)"
 )
 _WORDS = (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from busbw.doctor.finding import Severity
+from busbw.doctor.lines.benign import is_retry
 from busbw.doctor.lines.candidates import Candidate, look_for
 from busbw.doctor.lines.course import Course
 from busbw.doctor.lines.hit import Hit
@@ -119,7 +120,9 @@ class Excused:
             self._open = Kind.HANDLED
             return
         before, line = self._before
-        if before == number - 1 and not speaker(line):
+        if before == number - 1 and is_retry(line):
+            self._open = Kind.HANDLED
+        elif before == number - 1 and not speaker(line):
             if _IN_THREAD.search(line):
                 self._open = Kind.AT_EXIT
             elif is_handled(line):

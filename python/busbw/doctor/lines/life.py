@@ -11,6 +11,7 @@ ALIVE = re.compile(
     r"|(?:\b|_)(?:val|train|acc|accuracy|ppl|reward|mfu)\W{1,3}\d"
     r"|\d[km]? ?(?:s/epoch|s/step|tok/s|tokens/s|img/s|images/s|examples/s|steps/s)\b)"
     r"|^\s*\d{1,7}/\d{1,7} .{0,80}\bloss: \d|%\|.{1,60}\| {0,3}\d{1,9}/\d{1,9} \[.{1,60}\d(?:it/s|s/it).{0,120}loss\b"
+    r"|\bepoch (?:\d{1,6} )?(?:is )?complete(?:d)?\b(?!.{0,40}(?:not|never))"
     r"|\bTrial \d{1,6} finished with value: -?\d"
     r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"
     # `kubectl describe` tells of one pod, in order: once it has a node, nothing is in short supply.
@@ -37,7 +38,7 @@ ALIVE_WORDS = (
     "s/it",
     "kueue-",
     *("val", "train", "acc", "ppl", "reward", "mfu", "s/epoch", "s/step", "tok/s", "tokens/s", "img/s", "images/s"),
-    *("examples/s", "steps/s", "total_time=", "[gin]", "finished with value", "global_step/sec"),
+    *("examples/s", "steps/s", "total_time=", "[gin]", "finished with value", "epoch", "global_step/sec"),
 )
 START = re.compile(
     r"NCCL version \d(?!.{0,30} compiled with)|\busing nccl==|Init torch distributed begin|Bootstrap *: *Using"

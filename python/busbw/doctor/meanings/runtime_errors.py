@@ -44,6 +44,23 @@ shared memory was left, or CUDA failed in it ; look above for its own error; pin
 that. Give \
 more /dev/shm and memlock (ulimit -l), fewer num_workers, more open files (ulimit -n); copy tensors out of what \
 workers share
+from '(?P<m>(?:queue|random|logging|types|copy|email|signal|token|code|select|calendar|statistics|profile|inspect|\
+socket|secrets|operator|numbers|string|time|json|io|ssl|http|platform|resource|parser|enum|typing))(?:\.\w{1,40})?' \
+\(/(?![^)]{0,200}/lib/)[^)]{1,200}/(?P=m)\.py\) ; a file of the program has the name of a module of Python's own, \
+and is taken in its place ; rename that file (the error names its path) and remove its __pycache__; start from \
+another folder, or with python -P, so that the script's folder does not come first in sys.path
+\bBdbQuit\b ; a breakpoint was left in the program, and its debugger found no terminal to read from ; remove \
+breakpoint() and pdb.set_trace() (the traceback names the line), or start with PYTHONBREAKPOINT=0. To debug one \
+rank: torch.distributed.breakpoint(), or one process on a terminal
+Unknown flags? in XLA_FLAGS: .{0,20}--xla_tpu ; XLA_FLAGS holds flags for TPUs, which this build for GPUs refuses ; \
+take the --xla_tpu_ flags out of XLA_FLAGS (for TPUs they belong into LIBTPU_INIT_ARGS), and look for what sets \
+them: the image, a start script
+spans non-addressable|not fully addressable ; the program fetches a whole array of which this process holds only \
+some shards ; fetch addressable_shards alone, or gather first on all processes: \
+multihost_utils.process_allgather(array); np.asarray and print of a global array fail with several processes
+Could not find the transformer layer class|transformer layer class.{0,40}(?:not|n't) (?:be )?found ; the class of \
+layers that FSDP is to wrap has another name in this model ; set fsdp_transformer_layer_cls_to_wrap (or \
+transformer_layer_cls) to the class of the model's blocks: print(model) shows it. Or leave it out and wrap by size
 GetKeyValue\(\) timed out ; a process waits for a key that another never wrote: that process did not come to the \
 collective ; compare the logs of all processes: one ended before, or runs another program; all must run the same \
 jitted \
