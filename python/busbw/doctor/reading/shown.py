@@ -30,7 +30,8 @@ CLUED = frozenset(
     | {"gpu-permission", "cuda-not-supported", "memlock", "p2p-broken", "init-incomplete", "illegal-access"}
     | {"stuck-in-collective", "server-waits", "disk-full", "file-system", "rendezvous-timeout", "xla-error"}
     | {"mixed-networks", "version-mismatch", "connection-refused", "wrong-interface", "remote-error", "wrong-results"}
-    | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error"}
+    | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error", "dns", "rank-count"}
+    | {"slurm-resources", "gpu-memory-full", "python-exception", "gpu-not-visible"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
