@@ -18,8 +18,8 @@ _NODE_RANK = re.compile(
 _ALREADY = re.compile(r"rank (?P<rank>\d{1,6}) of \d{1,6} ranks has already checked in")
 
 _BEGINS = re.compile(
-    r"(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL INFO ncclCommInit\w{2,30} comm 0x[0-9a-f]{1,16} rank "
-    r"(?P<rank>\d{1,6}) nranks \d{1,6} [^\n]{0,120}?commId (?P<id>0x[0-9a-f]{1,16}) - Init START"
+    r"(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL INFO ncclCommInit\w{2,30} comm "
+    r"0x[0-9a-f]{1,16} rank (?P<rank>\d{1,6}) nranks \d{1,6} [^\n]{0,120}?commId (?P<id>0x[0-9a-f]{1,16}) - Init START"
 )
 
 
@@ -53,7 +53,9 @@ def _on_two_hosts(texts: Sequence[Text]) -> tuple[str, list[str]] | None:
     return next(((rank, list(each)) for (_, rank), each in hosts.items() if len(each) > 1), None)
 
 
-_QUERIED = re.compile(r"--query-compute-apps=pid,(?:process_name,)?used_(?:gpu_)?memory|^pid, [^\n]{0,60}\bused_gpu_memory", re.M)
+_QUERIED = re.compile(
+    r"--query-compute-apps=pid,(?:process_name,)?used_(?:gpu_)?memory|^pid, [^\n]{0,60}\bused_gpu_memory", re.MULTILINE
+)
 _APP = re.compile(r"^(?P<pid>\d{2,9}), (?:[^,\n]{1,120}, )?(?P<much>\d{3,7}) MiB\b", re.MULTILINE)
 _TABLE = re.compile(
     r"\|\s{1,6}(?P<gpu>\d{1,3})\s{1,8}(?:N/A|\d{1,3})\s{1,8}(?:N/A|\d{1,3})\s{1,14}(?P<pid>\d{1,9})\s{1,8}C\s{1,8}"
@@ -87,7 +89,9 @@ _PART = re.compile(r"\bmp_rank_(?P<tensor>\d{2,3})(?:_(?P<pipeline>\d{3}))?\b(?!
 _SIZES = re.compile(
     r"(?P<which>tensor|pipeline)[-_]model[-_]parallel(?:[-_]size)?(?: size)?[ :=]{1,3}(?P<size>\d{1,5})\b"
 )
-_FITS_NOT = re.compile(r"size mismatch|mp_rank_\d\d|loading state_dict|[Mm]issing key|ShardedTensor|CheckpointingException")
+_FITS_NOT = re.compile(
+    r"size mismatch|mp_rank_\d\d|loading state_dict|[Mm]issing key|ShardedTensor|CheckpointingException"
+)
 
 
 def split_of_checkpoint(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
@@ -95,7 +99,7 @@ def split_of_checkpoint(finding: Finding, facts: Facts, texts: Sequence[Text]) -
     if not any(_FITS_NOT.search(seen.fact) for seen in finding.evidence):
         return None
     for text in texts:
-        parts = [each for each in _PART.finditer(text.text)]
+        parts = list(_PART.finditer(text.text))
         sizes = {each["which"]: int(each["size"]) for each in _SIZES.finditer(text.text)}
         if len(parts) < 2 or "tensor" not in sizes:
             continue

@@ -234,11 +234,11 @@ def _who(text: Text, down: re.Match[str]) -> str:
 
 
 _MODULE = re.compile(
-    r"mlx5_core (?P<bdf>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d):? [^\n]{0,40}?Port module event\[error\]: module \d{1,3}, "
-    r"(?P<what>[^\n]{4,80}?)\s*$",
+    r"mlx5_core (?P<bdf>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d):? [^\n]{0,40}?Port module event\[error\]: "
+    r"module \d{1,3}, (?P<what>[^\n]{4,80}?)\s*$",
     re.MULTILINE,
 )
-_INTEGRITY = re.compile(r"^\s{0,4}Recommendation\s{1,30}: (?P<what>[Bb]ad signal integrity|[^\n]{0,40}[Cc]able[^\n]{0,40})", re.M)
+_INTEGRITY = re.compile(r"^\s{0,4}Recommendation\s{1,30}: (?P<what>[Bb]ad signal integrity)", re.MULTILINE)
 _WIDTH = re.compile(r"^\s{0,4}Width\s{1,40}: (?P<what>[12]x)\s*$", re.MULTILINE)
 _MLXLINK = re.compile(r"\bmlxlink [^\n]{0,60}?-d (?P<dev>mlx5_\w{1,12}|[\da-f:.]{5,14})\b")
 _PORT = re.compile(

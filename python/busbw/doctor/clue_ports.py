@@ -23,7 +23,7 @@ _RULE = re.compile(
     re.MULTILINE,
 )
 """A rule that admits one port or a range of them."""
-_MOST_RULES = 64
+_MOST_RULES, _OFTEN = 64, 2
 _OPEN = (
     "open all TCP ports between the nodes, not only the master's: a rule of the security group that admits all "
     "traffic from the group itself, firewall-cmd --zone=trusted --add-source, ufw allow from the nodes' network. NCCL "
@@ -52,12 +52,15 @@ def blocked_ports(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
         if answers is not None:
             seen.append(answers[0].evidence(answers[1].start()))
         who = f"NCCL's connections to port {port} of {host} get no answer"
+        if not by and (finding.name == "connection-timeout" or len(_NO_ANSWER.findall(text.text)) < _OFTEN):
+            return None
+        fix = _OPEN if by else f"{_OPEN}. Or set NCCL_SOCKET_IFNAME to the interface that the nodes share"
         title = (
             f"a firewall or security group between the nodes lets only named ports through{by}: {who}"
             if by
             else f"{who}: a firewall or security group drops them, or the interface is wrong"
         )
-        return Sharper(title, _OPEN, tuple(seen))
+        return Sharper(title, fix, tuple(seen))
     return None
 
 

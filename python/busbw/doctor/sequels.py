@@ -23,7 +23,7 @@ class _Link:
 _LINKS = (
     # Ranks that are there twice leave others that never come.
     _Link("rank-count", re.compile(r"already checked in"), frozenset({"init-incomplete"})),
-    _Link("init-incomplete", re.compile(r"get no answer"), frozenset({"nccl-error", "connection-timeout"})),
+    _Link("init-incomplete", re.compile(r"get no answer"), frozenset({"nccl-error"})),
     _Link("connection-timeout", re.compile(r"get no answer"), frozenset({"init-incomplete", "nccl-error"})),
     # The pods that run wait for the one that does not.
     _Link(
@@ -35,8 +35,12 @@ _LINKS = (
     _Link(
         "disk-full", re.compile(r"low on resource|DiskPressure"), frozenset({"job-cancelled"}), re.compile("Evicted")
     ),
+    _Link("host-memory", re.compile("low on resource"), frozenset({"job-cancelled"}), re.compile("Evicted")),
+    # Who waits for a lock comes to no collective.
     _Link(
-        "host-memory", re.compile(r"low on resource|MemoryPressure"), frozenset({"job-cancelled"}), re.compile("Evicted")
+        "build-lock",
+        re.compile(r"\block\b"),
+        frozenset({"watchdog-timeout", "rendezvous-timeout", "stuck-in-collective", "server-waits", "init-incomplete"}),
     ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
 )
@@ -46,8 +50,12 @@ _GID_CHANGES = re.compile(r"GID table change")
 
 def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
     """The findings; those that a link explains are notes."""
-    loud = [each for each in findings if each.severity is not Severity.NOTE]
-    return [_linked(each, loud) if each.severity is not Severity.NOTE else each for each in findings]
+    told = list(findings)
+    for at, each in enumerate(told):
+        if each.severity is not Severity.NOTE:
+            # What became a note explains no further: two that explain each other would both vanish.
+            told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
+    return told
 
 
 def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:

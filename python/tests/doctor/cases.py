@@ -263,6 +263,10 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
             f"$ mpirun -np 2 osu_bw {at} {at}", "# OSU MPI-CUDA Bandwidth Test v7.2", f"4194304    {rate}"))),)
     ),
     "data-bound": lambda: healthy(logs=(shown(*(f"step {n} time: 0.91 data: 0.7{n}" for n in range(9))),)),
+    "build-lock": lambda: healthy(
+        logs=(shown(*(each for pid in (411, 412) for each in (
+            f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)
+    ),
     "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
     "uplinks-uneven": lambda: healthy(

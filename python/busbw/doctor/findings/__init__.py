@@ -9,6 +9,7 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.findings import (
     acs,
     below_expected,
+    build_lock,
     built_without_mpi,
     calls_differ,
     choices_differ,
@@ -111,6 +112,7 @@ FINDINGS: Mapping[str, Examination] = {
         perftest_slow,
         device_buffers,
         data_bound,
+        build_lock,
         slowed_by,
         mtu_path,
         uplinks_uneven,

@@ -48,6 +48,10 @@ _FILES_OVER = (
     r"(?P<used>\d{1,12})\*\s{1,20}\d{1,12}\s{1,20}(?P<limit>\d{1,12})\b"
 )
 """A row of `quota` or `lfs quota` in which not the size but the number of files has a star."""
+_SIZE_OVER = (
+    r"(?i:quota) && "
+    rf"^\s{{0,20}}(?:\S{{1,200}}\s{{1,20}})?(?P<used>{_SIZE})\*\s{{1,20}}{_SIZE}\s{{0,20}} (?P<limit>{_SIZE})\s"
+)
 _NO_INODES = (
     r"Inodes\s{1,12}IUsed\s{1,12}IFree && "
     r"^\S{1,200}\s{1,20}\d\S{0,12}\s{1,20}(?P<used>\d\S{0,12})\s{1,20}0\s{1,20}100%"
@@ -103,9 +107,7 @@ NCCL_IB_DISABLE=1\b{_WORKS} ; the RDMA network is what fails: with NCCL_IB_DISAB
  system has no file entry (inode) left ({{used}} used), whatever room is free ;
  delete many small files or pack them (tar, webdataset shards); du --inodes -d 2 shows where they lie. Then go on from
  the last whole checkpoint
-(?i:quota) && ^\s{{0,20}}(?:\S{{1,200}}\s{{1,20}})?(?P<used>\d[\d.]{{0,12}}[kKMGTP]?)\*\s{{1,20}}\d[\d.]{{0,12}}[kKMGTP]?\s{{0,20}}
- (?P<limit>\d[\d.]{{0,12}}[kKMGTP]?)\s ; the user's quota is used up ({{used}} of {{limit}}), whatever the file system has
- free ;
+{_SIZE_OVER} ; the user's quota is used up ({{used}} of {{limit}}), whatever the file system has free ;
  delete old checkpoints and caches of that user (du -sh), write elsewhere (scratch), or have the quota raised. The last
  checkpoint is broken: go on from the one before
 Disk quota exceeded|EDQUOT|errno:? 122\b ; the quota of the user or group is used up, whatever the file system has
@@ -138,11 +140,18 @@ Remapping Failure Occurred\s{0,30}: ?Yes|remapped_rows\.failure\W{1,3}(?:Yes|1\b
  up (remapping failed) ;
  take the node out and have that GPU replaced: a reset does not mend it
 """,
+    "driver-mismatch": r"""
+unattended-upgrade|apt-daily && ^Upgrade: [^\n]{0,400}nvidia-[^\n]{0,60} \((?P<old>\d[\d.]{2,12})[^\s,]{0,40},
+ (?P<new>\d[\d.]{2,12}) ; an automatic upgrade replaced the driver's libraries ({old} by {new}) while the kernel module
+ of the old version is still loaded: programs on that host see no GPU ;
+ reboot that host, or unload and load the nvidia modules, then start its part of the job again. Keep such packages out
+ of automatic upgrades: apt-mark hold, or Package-Blacklist in 50unattended-upgrades
+""",
     "gpu-not-visible": rf"""
 invalid device ordinal && {_ONE_EACH} ; Slurm shows each task its own GPU alone ({{option}}), as number 0, and ranks
  choose a GPU by their local rank, which is not there ;
- give all tasks the GPUs of their node (--gpus-per-node=N or --gres=gpu:N, and --gpu-bind=none), or take number 0 in each
- task: torch.cuda.set_device(0), local rank modulo torch.cuda.device_count()
+ give all tasks the GPUs of their node (--gpus-per-node=N or --gres=gpu:N, and --gpu-bind=none), or take number 0 in
+ each task: torch.cuda.set_device(0), local rank modulo torch.cuda.device_count()
 """,
     "python-exception": rf"""
 {_TOO_MANY} && couldn't connect to|HfHubHTTPError|429|cached files|rate limit ; the hub refuses more requests for now

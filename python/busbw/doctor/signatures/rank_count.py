@@ -30,7 +30,7 @@ SIGNATURE = Signature(
         r"global rank .{0,40}(?:must be|out of)",
         r"train_batch_size is not equal to micro_batch_per_gpu",
         r"world.?size \(?\d+\)? is not divisible",
-        r"is not divisible by (?:weight quantization block|min_thread_[nk])|not aligned with the quantized weight shape",
+        r"is not divisible by (?:weight quantization block|min_thread_[nk])",
     ),
     confirm="print RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every node",
     cure=(
