@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from busbw.doctor.clue_jobs import holder_of_memory, same_node_rank, split_of_checkpoint
+from busbw.doctor.clue_jobs import holder_of_memory, hub_limits, same_node_rank, split_of_checkpoint
 from busbw.doctor.clue_network import (
     bad_cable,
     gid_of_namespace,
@@ -70,7 +70,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (pending_pod,),
     "rank-count": (same_node_rank,),
     "gpu-memory-full": (holder_of_memory,),
-    "python-exception": (split_of_checkpoint,),
+    "python-exception": (hub_limits, split_of_checkpoint),
     "master-unreachable": (other_port_answers,),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),

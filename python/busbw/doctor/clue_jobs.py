@@ -72,7 +72,8 @@ def holder_of_memory(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
         for app in rows:
             row = process_row(text, app["pid"]) if int(app["much"]) >= _LEAST_MIB else None
             # A process whose parent ended belongs to the first one of the system.
-            if row is None or row["ppid"] != "1":
+            # In a container the first process may be the server itself, and the log names its workers.
+            if row is None or row["ppid"] != "1" or re.search(rf"\bpid[= ]{app['pid']}\b", text.text):
                 continue
             return Sharper(
                 f"a left-over process of an earlier start still holds {app['much']} MiB of that GPU: "
@@ -121,3 +122,28 @@ def split_of_checkpoint(finding: Finding, facts: Facts, texts: Sequence[Text]) -
 def _banner(text: Text) -> tuple[Evidence, ...]:
     found = _SIZES.search(text.text)
     return (text.evidence(found.start()),) if found else ()
+
+
+_TOO_MANY = re.compile(
+    r"\b429 (?:Client Error: )?Too Many Requests\b[^\n]{0,80}(?:huggingface\.co|hf\.co|hf-mirror\.com|modelscope\.cn)"
+    r"|[Ww]e had to rate limit (?:you|your IP)"
+)
+_OF_HUB = re.compile(
+    r"couldn't connect to|HfHubHTTPError|\b429\b|cached files|[Rr]ate limit|LocalEntryNotFound|\bhub\b|huggingface"
+)
+
+
+def hub_limits(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The hub answered 429: what a library says after that speaks of the network or of a token."""
+    said = next((seen for seen in finding.evidence if _OF_HUB.search(seen.fact)), None)
+    for text in texts if said is not None else ():
+        if (found := _TOO_MANY.search(text.text)) is not None:
+            return Sharper(
+                "the hub refuses more requests for now (429, its limit of rates): too many ranks ask it at once, "
+                "behind one address or by one token",
+                "fetch the model or data once (huggingface-cli download) to a folder that all nodes see, and set "
+                "HF_HOME to it and HF_HUB_OFFLINE=1, or give its path. Else let one rank per node fetch first while "
+                "the others wait. A token only raises the limit; network and NCCL need no repair",
+                (text.evidence(found.start()),),
+            )
+    return None

@@ -258,7 +258,7 @@ def bad_cable(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
         signal = _INTEGRITY.search(text.text)
         if module is None and signal is None:
             continue
-        if module is not None and re.search(r"(?i)unplugged|high temp|power budget", module["what"]):
+        if module is not None and re.search(r"(?i)unplugged|high temp|power budget|unsupported", module["what"]):
             continue
         width = _WIDTH.search(text.text) if signal is not None else None
         why = [each for each in (
@@ -275,9 +275,7 @@ def bad_cable(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
         near = max(asked, key=lambda each: each.start(), default=None)
         where = f" on {named(near['host'])}" if near else ""
         others = (
-            "; other ports of that host are Active, so that a subnet manager runs"
-            if waits and "Active" in states.values()
-            else ""
+            "; other ports are Active, so that a subnet manager runs" if waits and "Active" in states.values() else ""
         )
         return Sharper(
             f"the link of {device}{where} is bad ({', '.join(why)}): cable, transceiver or port{others}",

@@ -19,6 +19,7 @@ _SPEC = re.compile(
     r"|^\s{1,8}serviceName: [\"']?(?P<b>[a-z][a-z0-9-]{0,62})\b",
     re.MULTILINE,
 )
+_SETS = re.compile(r"[Ss]tateful[Ss]et|\bsts\b")
 _FIX = (
     "make a headless service (clusterIP: None, publishNotReadyAddresses: true) whose name is the StatefulSet's "
     "spec.serviceName and whose selector fits its pods; then MASTER_ADDR={pod}.{spec}. DNS itself needs no repair"
@@ -37,8 +38,10 @@ def headless(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
             re.MULTILINE,
         )
         for text in texts:
-            listed, spec = row.search(text.text), _SPEC.search(text.text)
-            set_of = (spec["a"] or spec["b"]) if spec else ""
+            listed = row.search(text.text)
+            specs = list(_SPEC.finditer(text.text)) if _SETS.search(text.text) else []
+            names = [each["a"] or each["b"] for each in specs]
+            spec, set_of = (specs[0], names[0]) if specs else (None, "")
             why, seen = list[str](), []
             if listed is not None and listed["ip"] != "None":
                 missing = listed["none"] is not None
@@ -47,7 +50,7 @@ def headless(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
                     f"the service {pod['service']} is not headless (it has the address {listed['ip']})"
                 )  # fmt: skip
                 seen.append(text.evidence(listed.start()))
-            if spec is not None and set_of != pod["service"]:
+            if spec is not None and pod["service"] not in names:
                 why.append(f"the set's serviceName is {named(set_of)}, not {pod['service']}")
                 seen.append(text.evidence(spec.end() - 1))
             if why:
@@ -83,8 +86,8 @@ def pending_pod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         return Sharper(
             f"{who} Pending, so that the job is not complete and its other pods wait: {finding.title}{cordoned}",
             f"{first}free GPUs (end other pods), add nodes, or ask for fewer. Start the pods of a job together "
-            "or not at all (Kueue, Volcano, coscheduling). kubectl describe node: Allocatable, Allocated; a GPU node "
-            "that shows 0 GPUs needs its device plugin restarted",
+            "or not at all (Kueue, Volcano, coscheduling). Where kubectl describe node shows 0 GPUs of a GPU node, "
+            "restart its device plugin",
             (text.evidence(pods[0].start("pod")),),
         )
     return None

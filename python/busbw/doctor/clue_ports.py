@@ -23,10 +23,11 @@ _RULE = re.compile(
     re.MULTILINE,
 )
 """A rule that admits one port or a range of them."""
+_DENIES = re.compile(r"\b(?:DROP|REJECT|DENY|drop|reject|deny)\b")
 _MOST_RULES, _OFTEN = 64, 2
 _OPEN = (
-    "open all TCP ports between the nodes, not only the master's: a rule of the security group that admits all "
-    "traffic from the group itself, firewall-cmd --zone=trusted --add-source, ufw allow from the nodes' network. NCCL "
+    "open all TCP ports between the nodes, not only the master's. In a cloud a rule of the security group admits all "
+    "traffic from the group itself; on hosts firewall-cmd --zone=trusted --add-source, or ufw allow from. NCCL "
     "listens on ports that the system chooses; else limit net.ipv4.ip_local_port_range and open that range"
 )
 
@@ -72,8 +73,10 @@ def _rules(texts: Sequence[Text]) -> Iterator[tuple[int, int, Evidence]]:
             count += 1
             if count > _MOST_RULES:
                 return
+            if _DENIES.search((seen := text.evidence(found.start())).fact):
+                continue
             ports = [int(each) for each in found.groups() if each]
-            yield ports[0], ports[-1], text.evidence(found.start())
+            yield ports[0], ports[-1], seen
 
 
 def _range(first: int, last: int) -> str:

@@ -29,7 +29,7 @@ _LINKS = (
     _Link(
         "slurm-resources",
         re.compile(r" Pending, so that the job is not complete"),
-        frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "remote-error", "dns"}),
+        frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "dns"}),
     ),
     # A node throws pods out to save itself.
     _Link(
@@ -64,6 +64,8 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
             continue
         for cause in loud:
             said = (cause.title, *(seen.fact for seen in cause.evidence))
+            if cause.severity.rank > finding.severity.rank:
+                continue
             if cause.name == link.cause and any(map(link.words.search, said)):
                 return _note(finding, cause)
     if finding.name == "ib-invalid-gid" and _all_say(finding, _GID_CHANGES):

@@ -40,15 +40,20 @@ _BUILDS = re.compile(
 """Somebody is at work: then others wait for good reason."""
 _FILE = re.compile(r"^-[rwx-]{9}\S? .{10,200}?(?:\s|/)(?P<name>lock|\S{1,120}\.lock)\s*$")
 _FOLDER = re.compile(r"(?P<where>[~/$][^\s'\"]{0,120}torch_extensions(?:/[^\s'\"]{1,120})?)")
+_CAME = re.compile(r"Using \S{1,200} as PyTorch extensions root")
+_LOADED = ("Loading extension module", "No modifications detected", "ninja: no work to do", "Time to load ")
+_OF_BUILDS = ("ninja", "nvcc", "cicc", "ptxas", "cc1plus", "c++", "g++", "hipcc", "Building extension module")
+_TIMEOUTS = frozenset({"watchdog-timeout", "rendezvous-timeout"})
 _DEPTH = 24
 
 
 @dataclass
 class _Seen:
-    """What one log shows: waits of both kinds, stacks of main threads, whether one builds, and the lock's file."""
+    """What one log shows: waits of both kinds, ranks that came to a build, main threads, a builder, the lock's file."""
 
     baton: list[Evidence] = field(default_factory=list)
     filelock: list[Evidence] = field(default_factory=list)
+    came: list[Evidence] = field(default_factory=list)
     of: str = ""
     stacks: int = 0
     builds: bool = False
@@ -58,17 +63,20 @@ class _Seen:
 
 def examine(facts: Facts) -> Iterator[Finding]:
     alive = {scan.source: scan.alive for scan in facts.scans}
+    timed_out = any(not _TIMEOUTS.isdisjoint(scan.hits) for scan in facts.scans)
     for shown in facts.shown:
-        if not any("file_baton" in line or "filelock" in line for line in shown.lines):
+        if not any("file_baton" in line or "filelock" in line or " extensions root" in line for line in shown.lines):
             continue
         seen = _look(shown)
+        if not seen.baton and len(seen.came) > 1 and (seen.file is not None or timed_out):
+            seen.baton = seen.came
         waits = seen.baton or seen.filelock
         if not waits or seen.builds or (waits[-1].line or 0) < alive.get(shown.source, 0):
             continue
         if seen.baton:
             yield _of_build(seen)
         elif len(waits) > 1 and len(waits) >= seen.stacks:
-            yield _of_cache(seen)
+            yield _of_cache(seen, sure=timed_out or seen.file is not None)
 
 
 def _look(shown: Shown) -> _Seen:
@@ -76,23 +84,32 @@ def _look(shown: Shown) -> _Seen:
     for number, line in enumerate(shown.lines, 1):
         if _MAIN.search(line):
             seen.stacks += 1
-        said = Evidence(clean(shortened(line.strip(), 160)), shown.source, number)
         if "file_baton" in line and _BATON.search(line):
-            seen.baton.append(said)
+            seen.baton.append(_said(shown, number))
+        elif " extensions root" in line and _CAME.search(line):
+            seen.came.append(_said(shown, number))
         elif "filelock" in line and _FILELOCK.search(line):
             # One stack may hold two frames of the lock.
             if not seen.filelock or number - (seen.filelock[-1].line or 0) > 2:
-                seen.filelock.append(said)
+                seen.filelock.append(_said(shown, number))
             left = _DEPTH
         elif left and not seen.of:
             left -= 1
             seen.of = next((what for words, what in _USERS if words in line), "")
-        seen.builds = seen.builds or _BUILDS.search(line) is not None
+        if any(words in line for words in _LOADED):
+            # That extension is there; the next one may not be.
+            seen.builds, seen.came = False, []
+        elif any(words in line for words in _OF_BUILDS):
+            seen.builds = seen.builds or _BUILDS.search(line) is not None
         if "lock" in line and _FILE.match(line):
-            seen.file = said
+            seen.file = _said(shown, number)
         if "torch_extensions" in line and (folder := _FOLDER.search(line)) and len(folder["where"]) > len(seen.folder):
             seen.folder = folder["where"].rstrip("/")
     return seen
+
+
+def _said(shown: Shown, number: int) -> Evidence:
+    return Evidence(clean(shortened(shown.lines[number - 1].strip(), 160)), shown.source, number)
 
 
 def _of_build(seen: _Seen) -> Finding:
@@ -102,8 +119,8 @@ def _of_build(seen: _Seen) -> Finding:
     where = clean(shortened(seen.folder, 100)) or "~/.cache/torch_extensions/*/NAME"
     return Finding(
         NAME, Severity.ERROR if sure else Severity.WARNING,
-        f"{who} for the lock of a build of PyTorch's extensions, and none builds: an earlier build was ended in the "
-        f"middle and left the file `lock`{'' if sure else ', unless another process still compiles'}",
+        f"{who} for the lock of a build of PyTorch's extensions, and none that is shown builds: an earlier build was "
+        f"ended in the middle and left the file `lock`{'' if sure else ', unless another process still compiles'}",
         (*seen.baton[:2], *([seen.file] if seen.file else [])),
         Cost("the job hangs before its first step"),
         f"end the job, delete that file (rm -rf {where}) and start again; network and NCCL are well. Build before the "
@@ -114,11 +131,11 @@ def _of_build(seen: _Seen) -> Finding:
     )  # fmt: skip
 
 
-def _of_cache(seen: _Seen) -> Finding:
+def _of_cache(seen: _Seen, *, sure: bool) -> Finding:
     return Finding(
-        NAME, Severity.ERROR,
+        NAME, Severity.ERROR if sure else Severity.WARNING,
         f"{len(seen.filelock)} processes wait for a lock file{f' of {seen.of}' if seen.of else ''}, and none of those "
-        "that are shown works behind it: its holder ended or hangs",
+        "that are shown works behind it: its holder hangs, has ended, or works elsewhere",
         tuple(seen.filelock[:2]) + ((seen.file,) if seen.file else ()),
         Cost("the job hangs until that lock is given back"),
         "see who holds it (lslocks, fuser -v FILE.lock on each host that shares the cache) and end that process; where "

@@ -59,11 +59,8 @@ _NO_INODES = (
 """A row of `df -i`."""
 _ONE_EACH = (
     r"(?:\b(?:srun|sbatch|salloc) [^\n]{0,200}|#SBATCH )"
-    r"(?P<option>--gpus-per-task[= ]1\b|--gpu-bind[= ](?!none)[\w:,.-]{1,30})"
-)
-_TOO_MANY = (
-    r"\b429 (?:Client Error: )?Too Many Requests\b[^\n]{0,80}(?:huggingface\.co|hf\.co|hf-mirror\.com|modelscope\.cn)"
-    r"|[Ww]e had to rate limit (?:you|your IP)"
+    r"(?P<option>--gpus-per-task[= ]1\b"
+    r"|--gpu-bind[= ](?:verbose,)?(?:single:1|per_task:1|map_gpu|mask_gpu|closest)[\w:,.-]{0,30})"
 )
 
 CLUE_ROWS = {
@@ -152,13 +149,6 @@ invalid device ordinal && {_ONE_EACH} ; Slurm shows each task its own GPU alone 
  choose a GPU by their local rank, which is not there ;
  give all tasks the GPUs of their node (--gpus-per-node=N or --gres=gpu:N, and --gpu-bind=none), or take number 0 in
  each task: torch.cuda.set_device(0), local rank modulo torch.cuda.device_count()
-""",
-    "python-exception": rf"""
-{_TOO_MANY} && couldn't connect to|HfHubHTTPError|429|cached files|rate limit ; the hub refuses more requests for now
- (429, its limit of rates): too many ranks ask it at once, behind one address or by one token ;
- fetch the model once (huggingface-cli download) to a folder that all nodes see, and set HF_HOME to it and
- HF_HUB_OFFLINE=1, or give its path. Else let one rank per node fetch first while the others wait. A token only raises
- the limit; network and NCCL need no repair
 """,
     "cuda-ipc": r"""
 expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable segments cannot be shared with other
