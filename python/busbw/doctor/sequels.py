@@ -36,6 +36,8 @@ _LINKS = (
         "disk-full", re.compile(r"low on resource|DiskPressure"), frozenset({"job-cancelled"}), re.compile("Evicted")
     ),
     _Link("host-memory", re.compile("low on resource"), frozenset({"job-cancelled"}), re.compile("Evicted")),
+    # The fault names the GPU whose transfers to another one are refused.
+    _Link("iommu-fault", re.compile(r"\bnvidia\b.{0,60}IO_PAGE_FAULT"), frozenset({"p2p-matrix"})),
     # Who waits for a lock comes to no collective.
     _Link(
         "build-lock",
