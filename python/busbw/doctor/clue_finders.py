@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from busbw.doctor.clue_network import gid_of_namespace, gid_that_works, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clue_jobs import holder_of_memory, hub_limits, same_node_rank, split_of_checkpoint
+from busbw.doctor.clue_network import (
+    bad_cable,
+    gid_of_namespace,
+    gid_that_works,
+    link_flaps,
+    mtu_differs,
+    other_port_answers,
+)
+from busbw.doctor.clue_pods import headless, pending_pod
+from busbw.doctor.clue_ports import blocked_ports, holder_of_port
 from busbw.doctor.clue_programs import (
     apart_in_horovod,
     behind_main_process,
@@ -53,10 +63,17 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "mixed-networks": (not_listed,),
     "version-mismatch": (not_listed,),
     "no-route": (other_port_answers,),
-    "connection-timeout": (other_port_answers,),
+    "connection-timeout": (other_port_answers, blocked_ports),
+    "init-incomplete": (blocked_ports,),
+    "nccl-error": (blocked_ports,),
+    "dns": (headless,),
+    "slurm-resources": (pending_pod,),
+    "rank-count": (same_node_rank,),
+    "gpu-memory-full": (holder_of_memory,),
+    "python-exception": (hub_limits, split_of_checkpoint),
     "master-unreachable": (other_port_answers,),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (link_flaps,),
+    "ib-port-down": (bad_cable, link_flaps),
     "ib-retry": (mtu_differs, gid_that_works),
     "ib-completion-error": (mtu_differs, gid_that_works),
     "ib-connect-timeout": (gid_that_works,),
@@ -67,7 +84,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "duplicate-gpu": (local_rank_alike,),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric,),
-    "port-in-use": (several_launchers,),
+    "port-in-use": (several_launchers, holder_of_port),
     "collective-mismatch": (apart_in_horovod, behind_main_process),
     "collective-order": (behind_main_process,),
     "watchdog-timeout": (behind_main_process,),

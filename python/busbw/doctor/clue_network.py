@@ -11,7 +11,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 
 _PEER = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:<|:| port |, ?)(?P<port>\d{2,5})\b")
-_ANSWERS = re.compile(
+ANSWERS = re.compile(
     r"\bConnected to (?P<host>[\w.-]{3,60}):(?P<port>\d{1,5})\b"
     r"|\bConnection to (?P<host_>[\w.-]{3,60}) (?:\([\w.:]{3,60}\) )?(?P<port_>\d{1,5}) port "
     r"\[[^\]\n]{1,40}\] succeeded",
@@ -27,7 +27,7 @@ def other_port_answers(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
     for host in dict.fromkeys(each["host"] for each in asked):
         pings = re.compile(rf"^\d{{1,5}} bytes from (?:\S{{1,60}} \()?{re.escape(host)}\b", re.MULTILINE)
         for text in texts:
-            said = next((each for each in _ANSWERS.finditer(text.text) if _is_other(each, host, ports)), None)
+            said = next((each for each in ANSWERS.finditer(text.text) if _is_other(each, host, ports)), None)
             ping = pings.search(text.text) if finding.name == "no-route" else None
             at = said or ping
             if at is None:
@@ -231,3 +231,65 @@ def _who(text: Text, down: re.Match[str]) -> str:
     asked = host or max(near, key=lambda each: each.start(), default=None)
     where = f" on {named(asked['host'])}" if asked else ""
     return f"{hca}{down['dev']} ({down['bdf']}){where}"
+
+
+_MODULE = re.compile(
+    r"mlx5_core (?P<bdf>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d):? [^\n]{0,40}?Port module event\[error\]: "
+    r"module \d{1,3}, (?P<what>[^\n]{4,80}?)\s*$",
+    re.MULTILINE,
+)
+_INTEGRITY = re.compile(r"^\s{0,4}Recommendation\s{1,30}: (?P<what>[Bb]ad signal integrity)", re.MULTILINE)
+_WIDTH = re.compile(r"^\s{0,4}Width\s{1,40}: (?P<what>[12]x)\s*$", re.MULTILINE)
+_MLXLINK = re.compile(r"\bmlxlink [^\n]{0,60}?-d (?P<dev>mlx5_\w{1,12}|[\da-f:.]{5,14})\b")
+_PORT = re.compile(
+    r"^'?(?P<dev>mlx5_\w{1,12})'?:?\s{1,8}State: (?P<state>\w{4,14})|CA '(?P<dev_>mlx5_\w{1,12})'[^\0]{0,400}?\sState: "
+    r"(?P<state_>\w{4,14})",
+    re.MULTILINE,
+)
+
+_BRACKETS = re.compile(r"^\[(?P<host>[A-Za-z][\w.-]{0,60})\] ?[$#>] ?\S", re.MULTILINE)
+"""A prompt that shows the host alone."""
+
+
+def bad_cable(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """What a NIC says of the module in its port, or `mlxlink` of the signal: then no subnet manager is missing."""
+    for text in texts:
+        module = _MODULE.search(text.text)
+        signal = _INTEGRITY.search(text.text)
+        if module is None and signal is None:
+            continue
+        if module is not None and re.search(r"(?i)unplugged|high temp|power budget|unsupported", module["what"]):
+            continue
+        width = _WIDTH.search(text.text) if signal is not None else None
+        why = [each for each in (
+            named(module["what"]) if module else "",
+            f"width {width['what']}" if width else "",
+            named(signal["what"]).lower() if signal else "",
+        ) if each]  # fmt: skip
+        at = module or signal
+        assert at is not None
+        states = {each["dev"] or each["dev_"]: each["state"] or each["state_"] for each in _PORT.finditer(text.text)}
+        waits = [dev for dev, state in states.items() if state == "Initializing"]
+        device = _device(text, waits, module)
+        asked = (each for words in (_PROMPT, _BRACKETS) for each in words.finditer(text.text, 0, at.start()))
+        near = max(asked, key=lambda each: each.start(), default=None)
+        where = f" on {named(near['host'])}" if near else ""
+        others = (
+            "; other ports are Active, so that a subnet manager runs" if waits and "Active" in states.values() else ""
+        )
+        return Sharper(
+            f"the link of {device}{where} is bad ({', '.join(why)}): cable, transceiver or port{others}",
+            "clean and reseat the cable or transceiver at both ends, then replace it; try another port of the switch "
+            "(mlxlink -d DEVICE -m -e -c). Drain that host until then, or leave the port out by NCCL_IB_HCA=^NAME; it "
+            "is well when ibstat shows Active at the full rate and no error is counted under load",
+            tuple(text.evidence(each.start()) for each in (module, width, signal) if each is not None),
+        )
+    return None
+
+
+def _device(text: Text, waits: Sequence[str], module: re.Match[str] | None) -> str:
+    """The name of the port that the lines tell of, and its address."""
+    asked = _MLXLINK.search(text.text)
+    name = waits[0] if len(waits) == 1 else asked["dev"] if asked else ""
+    bdf = module["bdf"] if module else ""
+    return f"{name} ({bdf})" if name and bdf else name or bdf or "an InfiniBand port"

@@ -266,6 +266,10 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "rank-waits-for-data": lambda: healthy(logs=(shown(*(
         f"[rank{rank}] step {n} data_wait {700 * rank} ms allreduce {700 - 700 * rank} ms"
         for n in range(6) for rank in range(2))),)),
+    "build-lock": lambda: healthy(
+        logs=(shown(*(each for pid in (411, 412) for each in (
+            f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)
+    ),
     "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
     "uplinks-uneven": lambda: healthy(

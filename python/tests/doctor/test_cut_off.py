@@ -44,6 +44,7 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h126-preempted-last-week": "that the job goes on is said further down",
     "h123-program-text": "that it is a program's source is said by the lines above",
     "h123-magazine": "that nobody tells of an own fault is said by all sentences together",
     "h123-port-left-without-cable": "that the port is left without a cable is said further down",

@@ -9,6 +9,7 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.findings import (
     acs,
     below_expected,
+    build_lock,
     built_without_mpi,
     calls_differ,
     choices_differ,
@@ -113,6 +114,7 @@ FINDINGS: Mapping[str, Examination] = {
         device_buffers,
         data_bound,
         rank_waits_for_data,
+        build_lock,
         slowed_by,
         mtu_path,
         uplinks_uneven,

@@ -30,6 +30,39 @@ _FAILED = (
 )
 """How `ipmitool sel list` names what failed; most of its events are none."""
 
+_TAKEN_BACK = (
+    r"Spot (?:Instance|VM) (?:Interruption|Preempt|Evict)|\bSPOT_ITN\b|SpotInterrupt\w{0,12}|spot/instance-action"
+    r"|\"EventType\": ?\"Preempt\"|Server\.SpotInstanceTermination|instance-terminated-(?:by-price|no-capacity)"
+    r"|\b(?:instance|VM|node)\b[^\n]{0,40}\bwas (?:preempted|reclaimed)\b"
+)
+"""How clouds and their agents say that a spot machine was taken back."""
+_ON_SPOT = (
+    "take on-demand or reserved machines for long jobs, or make the job bear it: checkpoints often and at SIGTERM, a "
+    "launcher that starts again (JobSet, torchrun --max-restarts, requeue). NCCL and its timeouts need no change"
+)
+
+_SIZE = r"\d[\d.]{0,12}[kKMGTP]?"
+_FILES_OVER = (
+    r"\sfiles\s{1,12}quota\s{1,12}limit && "
+    rf"^\s{{0,20}}(?:\S{{1,200}}\s{{1,20}})?{_SIZE}\s{{1,20}}{_SIZE}\s{{1,20}}{_SIZE}\s{{1,20}}(?:\S{{1,20}}\s{{1,20}})?"
+    r"(?P<used>\d{1,12})\*\s{1,20}\d{1,12}\s{1,20}(?P<limit>\d{1,12})\b"
+)
+"""A row of `quota` or `lfs quota` in which not the size but the number of files has a star."""
+_SIZE_OVER = (
+    r"(?i:quota) && "
+    rf"^\s{{0,20}}(?:\S{{1,200}}\s{{1,20}})?(?P<used>{_SIZE})\*\s{{1,20}}{_SIZE}\s{{0,20}} (?P<limit>{_SIZE})\s"
+)
+_NO_INODES = (
+    r"Inodes\s{1,12}IUsed\s{1,12}IFree && "
+    r"^\S{1,200}\s{1,20}\d\S{0,12}\s{1,20}(?P<used>\d\S{0,12})\s{1,20}0\s{1,20}100%"
+)
+"""A row of `df -i`."""
+_ONE_EACH = (
+    r"(?:\b(?:srun|sbatch|salloc) [^\n]{0,200}|#SBATCH )"
+    r"(?P<option>--gpus-per-task[= ]1\b"
+    r"|--gpu-bind[= ](?:verbose,)?(?:single:1|per_task:1|map_gpu|mask_gpu|closest)[\w:,.-]{0,30})"
+)
+
 CLUE_ROWS = {
     "ib-devices-missing nvshmem-init gpu-permission cuda-ipc cuda-not-supported memlock p2p-broken": rf"""
 --privileged\b{_WORKS} ; the container lacks a privilege: with --privileged it works ({{title}}) ;
@@ -63,10 +96,15 @@ NCCL_IB_DISABLE=1\b{_WORKS} ; the RDMA network is what fails: with NCCL_IB_DISAB
 \b(?P<set>{_SETTING}=[\w,^.:-]{{1,40}}){_WORKS} ; with {{set}} it passes: {{title}} ;
  keep {{set}} for now: what it switches off or changes is where the fault lies. {{fix}}
 """,
-    "disk-full file-system": r"""
-(?i:quota) && ^\s{0,20}(?:\S{1,200}\s{1,20})?(?P<used>\d[\d.]{0,12}[kKMGTP]?)\*\s{1,20}\d[\d.]{0,12}[kKMGTP]?\s{0,20}
- (?P<limit>\d[\d.]{0,12}[kKMGTP]?)\s ; the user's quota is used up ({used} of {limit}), whatever the file system has
- free ;
+    "disk-full file-system": rf"""
+{_FILES_OVER} ; the quota of files is used up ({{used}} of {{limit}} files), whatever room is free ;
+ delete many small files or pack them (tar, webdataset shards, one HDF5 file), as `lfs find DIR -type f | wc -l` shows
+ where they lie; or have the quota of files raised. Then go on from the last whole checkpoint
+{_NO_INODES} ; the file
+ system has no file entry (inode) left ({{used}} used), whatever room is free ;
+ delete many small files or pack them (tar, webdataset shards); du --inodes -d 2 shows where they lie. Then go on from
+ the last whole checkpoint
+{_SIZE_OVER} ; the user's quota is used up ({{used}} of {{limit}}), whatever the file system has free ;
  delete old checkpoints and caches of that user (du -sh), write elsewhere (scratch), or have the quota raised. The last
  checkpoint is broken: go on from the one before
 Disk quota exceeded|EDQUOT|errno:? 122\b ; the quota of the user or group is used up, whatever the file system has
@@ -86,6 +124,9 @@ initialize clique for rank && (?:Barrier_id: ?Shutdown|[Ss]hutdown barrier) ; no
  The task that the barrier names still waits; look what the others do in its place
 """,
     "node-lost": rf"""
+compute\.instances\.preempted\b[^\n]{{1,300}}\bDONE\b|{_TAKEN_BACK} ; the cloud took back a spot machine of the job
+ (preemption), and the others lost their connections to it ;
+ {_ON_SPOT}
 (?P<what>{_SENSOR} #0x[0-9a-f]{{1,3}} \| {_FAILED})[^|\n]{{0,30}}\| Asserted ; a node of the job is gone, and the event
  log of its board says: {{what}} ;
  mend that (supplies and feeds of power, cooling, processor, memory) before the node comes back; leave it out until then
@@ -95,6 +136,19 @@ initialize clique for rank && (?:Barrier_id: ?Shutdown|[Ss]hutdown barrier) ; no
 Remapping Failure Occurred\s{0,30}: ?Yes|remapped_rows\.failure\W{1,3}(?:Yes|1\b) ; {title}: its spare rows are used
  up (remapping failed) ;
  take the node out and have that GPU replaced: a reset does not mend it
+""",
+    "driver-mismatch": r"""
+unattended-upgrade|apt-daily && ^Upgrade: [^\n]{0,400}nvidia-[^\n]{0,60} \((?P<old>\d[\d.]{2,12})[^\s,]{0,40},
+ (?P<new>\d[\d.]{2,12}) ; an automatic upgrade replaced the driver's libraries ({old} by {new}) while the kernel module
+ of the old version is still loaded: programs on that host see no GPU ;
+ reboot that host, or unload and load the nvidia modules, then start its part of the job again. Keep such packages out
+ of automatic upgrades: apt-mark hold, or Package-Blacklist in 50unattended-upgrades
+""",
+    "gpu-not-visible": rf"""
+invalid device ordinal && {_ONE_EACH} ; Slurm shows each task its own GPU alone ({{option}}), as number 0, and ranks
+ choose a GPU by their local rank, which is not there ;
+ give all tasks the GPUs of their node (--gpus-per-node=N or --gres=gpu:N, and --gpu-bind=none), or take number 0 in
+ each task: torch.cuda.set_device(0), local rank modulo torch.cuda.device_count()
 """,
     "cuda-ipc": r"""
 expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable segments cannot be shared with other

@@ -26,6 +26,12 @@ Unrecognized (?:element|prefix) token \W?(?P<what>[^\s"']{1,40}) ; NCCL_ALGO or 
  CollnetChain, NVLS, NVLSTree for NCCL_ALGO; LL, LL128, Simple for NCCL_PROTO
 """,
     "rank-count": r"""
+= (?P<part>\d{1,7}) is not divisible by (?:weight quantization )?(?P<by>\w{5,12}_[nk]) = (?P<block>\d{1,5}) ;
+ blocks of the weights' quantization do not divide the parts that tensor parallelism makes of them: parts of {part}, and
+ {by} = {block} ;
+ take a smaller tensor parallel size, so that each part is a multiple of that block (several replicas use the other
+ GPUs). Experts may stay whole: --enable-expert-parallel (vLLM), --ep-size (SGLang). Or load weights that are not
+ quantized in blocks, such as those in BF16. No GPU or link is at fault
 (?:^|[:\])] )(?P<what>[\w][^:\n]{2,70}?) (?:must|should|has to|needs to) be (?:evenly )?divisible by
  (?P<by>[^.\n]{2,60}) ;
  {what} is not divisible by {by} ;

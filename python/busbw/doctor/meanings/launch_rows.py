@@ -44,7 +44,7 @@ Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdm
  {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
  start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
  kubectl describe node shows (Allocatable). Add the toleration of the GPU nodes' taint
-Insufficient (?P<what>nvidia\.com/\S+|cpu|memory|ephemeral-storage) ; no node has enough {what} left for the pod ;
+Insufficient (?P<what>nvidia\.com/[\w.-]*\w|cpu|memory|ephemeral-storage) ; no node has enough {what} left for the pod ;
  kubectl describe node (Allocatable, Allocated); ask for fewer, end other pods, or add nodes; where a GPU node shows 0
  GPUs, restart its NVIDIA device plugin
 taint ; the pod does not tolerate the taint of the nodes that would fit ;

@@ -138,6 +138,9 @@ for, remove others from LD_LIBRARY_PATH; another attention backend (NVTE_FUSED_A
 train_batch_size|micro_batch|global.batch|gradient_accumulation|real_train_batch ; sizes of batches do not fit the \
 number of ranks ; global batch = micro batch * gradient accumulation * data parallel ranks; correct one of the three \
 in the config
+weight quantization block|min_thread_[nk]\b|aligned with the quantized ; blocks of the weights' quantization do not \
+divide the parts that tensor parallelism makes of them ; take a smaller tensor parallel size, or expert \
+parallelism for experts (--enable-expert-parallel, --ep-size); or weights of another group size, or in BF16
 Mesh should not be bigger|divisible|(?:world.?size|parallel dims).{0,60}!=|WORLD_SIZE\(|!= ?(?:self\.)?world|product \
 of ; sizes of the parallel parts do not fit the model or the number of ranks ; choose tensor, pipeline, context and \
 data parallel sizes whose product is the world size, and which divide heads, layers, experts and batch

@@ -30,7 +30,8 @@ CLUED = frozenset(
     | {"gpu-permission", "cuda-not-supported", "memlock", "p2p-broken", "init-incomplete", "illegal-access"}
     | {"stuck-in-collective", "server-waits", "disk-full", "file-system", "rendezvous-timeout", "xla-error"}
     | {"mixed-networks", "version-mismatch", "connection-refused", "wrong-interface", "remote-error", "wrong-results"}
-    | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error"}
+    | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error", "dns", "rank-count"}
+    | {"slurm-resources", "gpu-memory-full", "python-exception", "gpu-not-visible", "driver-mismatch"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -43,6 +44,7 @@ _TELLING = re.compile(
     r"|\bosu_\w|\bOSU MPI|^\d{5,10}\s{1,40}\d{1,7}\.\d{1,4}\s*$|^#\s?Send Buffer on"
     r"|\dMiB \|\s*$|^\s{1,8}\d{1,3}\s{1,12}\d{1,9}\s{1,8}C\b|\bpid\s{1,8}type\b"
     r"|Cpus_allowed_list|affinity list: |%Cpu\d|\bOverSubscribe=|^Average: |\bbatch-generator |MainThread|_next_data"
+    r"|file_baton|filelock/_"
     r"|\bdefault_limit\b|\bPower Limit\b|_prio\d_|^\s{1,8}enabled\s+[01] |\bBER\b|\b(?:spine|uplink)\S{0,12}\s.{0,80}%"
     r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",

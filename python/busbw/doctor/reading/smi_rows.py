@@ -18,6 +18,7 @@ _ASKED = re.compile(
 )
 _COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1200}).{0,120}\bnoheader\b")
 _QUERY = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
+_PROCESSES = "--query-compute-apps="
 _FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
 _DMON = re.compile(r"#\s*gpu(?P<names>(?:\s+[a-z]{2,8}){2,24})\s*$")
 _OF_HOST = re.compile(r"\s{0,6}(?:[A-Za-z][\w.-]{0,80}|\d{1,6}): (?=\S)")
@@ -53,8 +54,13 @@ def spelled(lines: Sequence[str]) -> list[str]:
     table: _Table | None = None
     for at, line in enumerate(lines):
         begun = _head(line)
-        if (begun is not None and not begun.is_dmon) or (_QUERY.search(line) and not _FAILS.search(line)):
+        asks = _QUERY.search(line) is not None
+        if (begun is not None and not begun.is_dmon) or (asks and _PROCESSES not in line and not _FAILS.search(line)):
             said[at] = ""  # names of columns tell of nothing that happened
+        if begun is None and table is not None and asks:
+            # Rows below it are of another question.
+            _spell(table, said)
+            table = None
         if begun is None and table is not None:
             row = _row(table, line)
             if row is not None and len(table.rows) < _MOST_ROWS:

@@ -15,7 +15,7 @@ SIGNATURE = Signature(
         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|system has unsupported display driver / cuda driver combination",
     ),
-    explains=("driver-not-loaded", "gpu-not-visible"),
+    explains=("driver-not-loaded", "gpu-not-visible", "slurm-resources"),
     confirm="cat /proc/driver/nvidia/version; nvidia-smi",
     cure=(
         "reboot, or unload and load the nvidia modules, so that both come from one driver; in "

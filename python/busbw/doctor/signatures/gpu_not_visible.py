@@ -36,6 +36,7 @@ SIGNATURE = Signature(
         r"\b(?:for|visible|available|need|found|have|only)\b",
         r"hipError(?:NoDevice|InvalidDevice)\b|GetDeviceCount\(\).{0,200}Error 10[01]\b",
     ),
+    explains=("rendezvous-timeout",),
     confirm="nvidia-smi -L and echo $CUDA_VISIBLE_DEVICES in the same container and step as the rank",
     cure=(
         "start no more ranks per node than GPUs, set the device to the local rank, correct CUDA_VISIBLE_DEVICES. Give "

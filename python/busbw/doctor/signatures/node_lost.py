@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="a node of the job is gone or no longer answers its launcher",
     patterns=(
         r"Spot (?:Instance|VM) (?:Interruption|Preempt|Evict)|ACPI G2 Soft Off",
+        r"\bcompute\.instances\.preempted\b.{1,300}\bDONE\b",  # Google Cloud's list of operations
         r"\"EventType\": ?\"(?:Terminate|Redeploy)\"",
         r"\brank \d+ lost: node ",
         r"Failed to connect to GCS|GCS (?:server )?(?:may have|has) (?:died|been killed|crashed)",

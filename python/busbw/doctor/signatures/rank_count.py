@@ -30,11 +30,12 @@ SIGNATURE = Signature(
         r"global rank .{0,40}(?:must be|out of)",
         r"train_batch_size is not equal to micro_batch_per_gpu",
         r"world.?size \(?\d+\)? is not divisible",
+        r"is not divisible by (?:weight quantization block|min_thread_[nk])",
     ),
     confirm="print RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every node",
     cure=(
-        "give every process its own RANK below one WORLD_SIZE (torchrun --nnodes, --node-rank, "
-        "--nproc-per-node the same on all nodes), and one MASTER_PORT per job"
+        "give every process its own RANK below one WORLD_SIZE: torchrun --nnodes and --nproc-per-node the same on all "
+        "nodes, another --node-rank (machine_rank) on each, and one MASTER_PORT per job"
     ),
     source="NCCL src/bootstrap.cc, src/init.cc",
 )

@@ -1,0 +1,93 @@
+"""Clues of Kubernetes: names of pods that no headless service gives, and a pod that found no node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+
+_POD = re.compile(
+    r"\b(?P<pod>[a-z0-9](?:[a-z0-9-]{0,60})-\d{1,5})\.(?P<service>[a-z][a-z0-9-]{0,62})"
+    r"(?:\.(?P<space>[a-z0-9-]{1,63})(?:\.svc(?:\.[\w.-]{1,80})?)?)?(?![\w.-])"
+)
+"""A pod of a set by its own name: POD-0.SERVICE.NAMESPACE.svc.cluster.local."""
+_SPEC = re.compile(
+    r"jsonpath=\S{0,3}\{\.spec\.serviceName\}[^\n]{0,40}\n(?P<a>[a-z][a-z0-9-]{0,62})\s*$"
+    r"|^\s{1,8}serviceName: [\"']?(?P<b>[a-z][a-z0-9-]{0,62})\b",
+    re.MULTILINE,
+)
+_SETS = re.compile(r"[Ss]tateful[Ss]et|\bsts\b")
+_FIX = (
+    "make a headless service (clusterIP: None, publishNotReadyAddresses: true) whose name is the StatefulSet's "
+    "spec.serviceName and whose selector fits its pods; then MASTER_ADDR={pod}.{spec}. DNS itself needs no repair"
+)
+
+
+def headless(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Pods have names of their own in DNS by a headless service alone, which is the one that their set names."""
+    said = " ".join((finding.title, *(seen.fact for seen in finding.evidence)))
+    for pod in _POD.finditer(said):
+        service = re.escape(pod["service"])
+        row = re.compile(
+            rf"^\s{{0,4}}(?:service/)?{service}\s{{1,60}}(?P<kind>ClusterIP|NodePort|LoadBalancer)\s{{1,30}}"
+            rf"(?P<ip>\d{{1,3}}(?:\.\d{{1,3}}){{3}}|None)\b"
+            rf"|services \"(?P<none>{service})\" not found",
+            re.MULTILINE,
+        )
+        for text in texts:
+            listed = row.search(text.text)
+            specs = list(_SPEC.finditer(text.text)) if _SETS.search(text.text) else []
+            names = [each["a"] or each["b"] for each in specs]
+            spec, set_of = (specs[0], names[0]) if specs else (None, "")
+            why, seen = list[str](), []
+            if listed is not None and listed["ip"] != "None":
+                missing = listed["none"] is not None
+                why.append(
+                    f"there is no service {pod['service']}" if missing else
+                    f"the service {pod['service']} is not headless (it has the address {listed['ip']})"
+                )  # fmt: skip
+                seen.append(text.evidence(listed.start()))
+            if spec is not None and pod["service"] not in names:
+                why.append(f"the set's serviceName is {named(set_of)}, not {pod['service']}")
+                seen.append(text.evidence(spec.end() - 1))
+            if why:
+                return Sharper(
+                    f"pods have no names of their own, so that {named(pod[0], 80)} does not resolve: {'; '.join(why)}",
+                    _FIX.format(pod=pod["pod"], spec=set_of or pod["service"]),
+                    tuple(seen),
+                )
+    return None
+
+
+_PENDING = re.compile(
+    r"^\s{0,4}(?:(?:[a-z0-9-]{1,63})\s{1,40})?(?:pod/)?(?P<pod>[a-z0-9][a-z0-9.-]{1,120})\s{1,40}0/\d{1,3}\s{1,12}Pending\b",
+    re.MULTILINE,
+)
+_CORDONED = re.compile(r"^\s{0,4}(?P<node>[a-z0-9][\w.-]{1,120})\s{1,40}Ready,SchedulingDisabled\b", re.MULTILINE)
+_NO_NODE = re.compile(r"FailedScheduling|Insufficient |Unschedulable|nodes are available")
+
+
+def pending_pod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Which pod waits for a node, and which nodes are kept from pods."""
+    if not any(_NO_NODE.search(seen.fact) for seen in finding.evidence):
+        return None
+    for text in texts:
+        pods = list(_PENDING.finditer(text.text))
+        if not pods:
+            continue
+        names = list(dict.fromkeys(each["pod"] for each in pods))
+        nodes = list(dict.fromkeys(each["node"] for each in _CORDONED.finditer(text.text)))
+        who = f"pod {named(names[0])} is" if len(names) == 1 else f"{len(names)} pods ({named(', '.join(names))}) are"
+        cordoned = f" (cordoned, so that no pod comes there: {', '.join(map(named, nodes[:4]))})" if nodes else ""
+        first = f"kubectl uncordon {named(nodes[0])} if it is well again; else " if nodes else ""
+        return Sharper(
+            f"{who} Pending, so that the job is not complete and its other pods wait: {finding.title}{cordoned}",
+            f"{first}free GPUs (end other pods), add nodes, or ask for fewer. Start the pods of a job together "
+            "or not at all (Kueue, Volcano, coscheduling). Where kubectl describe node shows 0 GPUs of a GPU node, "
+            "restart its device plugin",
+            (text.evidence(pods[0].start("pod")),),
+        )
+    return None

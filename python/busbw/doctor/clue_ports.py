@@ -1,0 +1,134 @@
+"""Clues of ports: which ones a firewall lets through, and who holds the one that is taken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from busbw.doctor.clue_network import ANSWERS
+from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding
+
+_NO_ANSWER = re.compile(
+    r"socket(?:Poll|Start)Connect: [Cc]onnect to (?P<host>\d{1,3}(?:\.\d{1,3}){3})<(?P<port>\d{4,5})> "
+    r"(?:returned|failed ?:|[^\n]{0,30}) ?Connection timed out"
+)
+_RULE = re.compile(
+    r"\"FromPort\": ?(?P<a>\d{1,5}), ?\"ToPort\": ?(?P<b>\d{1,5})"  # AWS
+    r"|\bfrom_port\s{0,12}= ?(?P<c>\d{1,5})\s{1,24}to_port\s{0,12}= ?(?P<d>\d{1,5})"  # Terraform
+    r"|\bdpts?:(?P<e>\d{1,5})(?::(?P<f>\d{1,5}))?\b|--dport (?P<g>\d{1,5})(?::(?P<h>\d{1,5}))?\b"  # iptables
+    r"|^(?P<i>\d{1,5})(?::(?P<j>\d{1,5}))?/tcp\s{1,30}ALLOW\b"  # ufw
+    r"|\btcp(?: dport|:) ?(?P<k>\d{1,5})(?:-(?P<l>\d{1,5}))?\b(?:[^\n]{0,40}\baccept\b)?",  # nftables, Google Cloud
+    re.MULTILINE,
+)
+"""A rule that admits one port or a range of them."""
+_DENIES = re.compile(r"\b(?:DROP|REJECT|DENY|drop|reject|deny)\b")
+_MOST_RULES, _OFTEN = 64, 2
+_OPEN = (
+    "open all TCP ports between the nodes, not only the master's. In a cloud a rule of the security group admits all "
+    "traffic from the group itself; on hosts firewall-cmd --zone=trusted --add-source, or ufw allow from. NCCL "
+    "listens on ports that the system chooses; else limit net.ipv4.ip_local_port_range and open that range"
+)
+
+
+def blocked_ports(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """NCCL's connections to a port that the system chose get no answer, as it tries them again and again."""
+    for text in texts:
+        if (asked := _NO_ANSWER.search(text.text)) is None:
+            continue
+        port, host = int(asked["port"]), asked["host"]
+        rules = list(_rules(texts))
+        admitted = [rule for rule in rules if not rule[0] <= port <= rule[1]]
+        answers = next(
+            ((each, found) for each in texts for found in ANSWERS.finditer(each.text)
+             if (found["host"] or found["host_"]) == host and (found["port"] or found["port_"]) != asked["port"]), None
+        )  # fmt: skip
+        by, seen = "", [text.evidence(asked.start())]
+        if admitted and len(admitted) == len(rules):
+            by = f" (ports {', '.join(_range(*rule[:2]) for rule in admitted[:4])})"
+            seen.append(admitted[-1][2])
+        elif answers is not None:
+            by = f" ({answers[1]['port'] or answers[1]['port_']} is open)"
+        if answers is not None:
+            seen.append(answers[0].evidence(answers[1].start()))
+        who = f"NCCL's connections to port {port} of {host} get no answer"
+        if not by and (finding.name == "connection-timeout" or len(_NO_ANSWER.findall(text.text)) < _OFTEN):
+            return None
+        fix = _OPEN if by else f"{_OPEN}. Or set NCCL_SOCKET_IFNAME to the interface that the nodes share"
+        title = (
+            f"a firewall or security group between the nodes lets only named ports through{by}: {who}"
+            if by
+            else f"{who}: a firewall or security group drops them, or the interface is wrong"
+        )
+        return Sharper(title, fix, tuple(seen))
+    return None
+
+
+def _rules(texts: Sequence[Text]) -> Iterator[tuple[int, int, Evidence]]:
+    """First port, last port and line of each rule that admits some."""
+    count = 0
+    for text in texts:
+        for found in _RULE.finditer(text.text):
+            count += 1
+            if count > _MOST_RULES:
+                return
+            if _DENIES.search((seen := text.evidence(found.start())).fact):
+                continue
+            ports = [int(each) for each in found.groups() if each]
+            yield ports[0], ports[-1], seen
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+_HOLDS = re.compile(
+    r"(?m)^(?:tcp6?\s[^\n]{0,40}\s)?LISTEN\b[^\n]{0,120}?[\]*\d]:(?P<port>\d{1,5})\b[^\n]{0,120}?"
+    r"users:\(\(\"(?P<name>[^\"\n]{1,40})\",pid=(?P<pid>\d{1,9})"
+)
+_OTHER_JOB = re.compile(r"\bSlurm JobId (?P<job>\d{1,12}) ends at\b")
+_OWN_JOB = re.compile(r"\b(?:StepId=|JobId=|[Jj]ob |slurm-)(?P<job>\d{2,12})\b")
+
+
+def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Who listens on the port, as `ss -ltnp`, `ps` and `scontrol pidinfo` show it."""
+    said = " ".join((finding.title, *(seen.fact for seen in finding.evidence)))
+    for text in texts:
+        for found in _HOLDS.finditer(text.text):
+            if not re.search(rf"\b{found['port']}\b", said):
+                continue
+            row = process_row(text, found["pid"])
+            seen = [text.evidence(found.start()), *([text.evidence(row.start())] if row else [])]
+            who = f"{named(row['cmd'] if row else found['name'])} (pid {found['pid']})"
+            other = _OTHER_JOB.search(text.text)
+            # A job's own number stands in what its launcher says: another one is another user's or another job's.
+            ended = re.search(rf"StepId={other['job']}\b", text.text) if other else None
+            if other is not None and ended is None and any(
+                each["job"] != other["job"] for each in _OWN_JOB.finditer(text.text)
+            ):  # fmt: skip
+                return Sharper(
+                    f"the port ({found['port']}) is taken by another job on that node: Slurm job {other['job']}, {who}",
+                    "take a port of its own for each job: MASTER_PORT=$((10000 + SLURM_JOB_ID % 50000)), or torchrun "
+                    "--standalone (--rdzv-endpoint=HOST:0) on one node. Or ask for whole nodes (--exclusive). Do not "
+                    "end the process: it is another job's",
+                    (*seen, text.evidence(other.start())),
+                )
+            return Sharper(
+                f"the port ({found['port']}) is taken by {who}",
+                f"where that is a left-over of this job, end it (kill {found['pid']}); where it is another job's, take "
+                "another port (torchrun --master-port, MASTER_PORT=29501; --standalone for one node)",
+                tuple(seen),
+            )
+    return None
+
+
+def process_row(text: Text, pid: str) -> re.Match[str] | None:
+    """The row of `ps` that tells of that process: its numbers or its user, and its command."""
+    row = re.compile(
+        rf"^\s{{0,12}}(?:(?P<user>[a-z][\w.-]{{0,31}})\s{{1,12}})?{pid}\s{{1,20}}(?:(?P<ppid>\d{{1,9}})\s{{1,20}})?"
+        r"(?P<rest>[^\n]{0,120}?\d\d:\d\d:\d\d(?: \d{4})?\s{1,12}(?:[A-Z][A-Za-z<+]{0,4}\s{1,8})?)?"
+        r"(?P<cmd>[A-Za-z/][^\n]{2,200})$",
+        re.MULTILINE,
+    )
+    return row.search(text.text)

@@ -1,0 +1,85 @@
+"""Findings that only follow from another one beside them become notes that say so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.signature import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A cause by its name and words of its title or evidence; its sequels; words that all evidence of those has."""
+
+    cause: str
+    words: re.Pattern[str]
+    sequels: frozenset[str]
+    only: re.Pattern[str] = re.compile("")
+
+
+_LINKS = (
+    # Ranks that are there twice leave others that never come.
+    _Link("rank-count", re.compile(r"already checked in"), frozenset({"init-incomplete"})),
+    _Link("init-incomplete", re.compile(r"get no answer"), frozenset({"nccl-error"})),
+    _Link("connection-timeout", re.compile(r"get no answer"), frozenset({"init-incomplete", "nccl-error"})),
+    # The pods that run wait for the one that does not.
+    _Link(
+        "slurm-resources",
+        re.compile(r" Pending, so that the job is not complete"),
+        frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "dns"}),
+    ),
+    # A node throws pods out to save itself.
+    _Link(
+        "disk-full", re.compile(r"low on resource|DiskPressure"), frozenset({"job-cancelled"}), re.compile("Evicted")
+    ),
+    _Link("host-memory", re.compile("low on resource"), frozenset({"job-cancelled"}), re.compile("Evicted")),
+    # The fault names the GPU whose transfers to another one are refused.
+    _Link("iommu-fault", re.compile(r"\bnvidia\b.{0,60}IO_PAGE_FAULT"), frozenset({"p2p-matrix"})),
+    # Who waits for a lock comes to no collective.
+    _Link(
+        "build-lock",
+        re.compile(r"\block\b"),
+        frozenset({"watchdog-timeout", "rendezvous-timeout", "stuck-in-collective", "server-waits", "init-incomplete"}),
+    ),
+    _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
+)
+_GID_CHANGES = re.compile(r"GID table change")
+"""An event that NICs also report where an interface goes or comes for other reasons."""
+
+
+def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings; those that a link explains are notes."""
+    told = list(findings)
+    for at, each in enumerate(told):
+        if each.severity is not Severity.NOTE:
+            # What became a note explains no further: two that explain each other would both vanish.
+            told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
+    return told
+
+
+def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
+    for link in _LINKS:
+        if finding.name not in link.sequels or not _all_say(finding, link.only):
+            continue
+        for cause in loud:
+            said = (cause.title, *(seen.fact for seen in cause.evidence))
+            if cause.severity.rank > finding.severity.rank:
+                continue
+            if cause.name == link.cause and any(map(link.words.search, said)):
+                return _note(finding, cause)
+    if finding.name == "ib-invalid-gid" and _all_say(finding, _GID_CHANGES):
+        causes = [each for each in loud if each.severity is Severity.ERROR and each.stage < Stage.NETWORK]
+        if causes:
+            return _note(finding, min(causes, key=lambda each: each.stage))
+    return finding
+
+
+def _all_say(finding: Finding, words: re.Pattern[str]) -> bool:
+    return all(words.search(seen.fact) for seen in finding.evidence if seen.line)
+
+
+def _note(finding: Finding, cause: Finding) -> Finding:
+    return replace(finding, severity=Severity.NOTE, title=f"follows from {cause.name}: {finding.title}")
