@@ -156,11 +156,15 @@ def _without_lost_pings(findings: list[Finding]) -> list[Finding]:
     """Where only large packets are lost, the lines of ping that say so are not of a route that is missing."""
     if not any(each.name == mtu_path.NAME for each in findings):
         return findings
-    return [
-        each
-        for each in findings
-        if each.name != "no-route" or not all(mtu_path.LOST in seen.fact for seen in each.evidence if seen.line)
-    ]
+    kept = [each for each in findings if each.name != "no-route" or not _of_pings(each)]
+    if len(kept) == len(findings):
+        return kept
+    of_route, of_size = "follows from no-route: ", f"follows from {mtu_path.NAME}: "
+    return [replace(each, title=each.title.replace(of_route, of_size)) for each in kept]
+
+
+def _of_pings(finding: Finding) -> bool:
+    return all(mtu_path.LOST in seen.fact for seen in finding.evidence if seen.line)
 
 
 def _failed_in_init(findings: list[Finding]) -> list[Finding]:
