@@ -38,6 +38,7 @@ from busbw.doctor.meanings.places import with_place
 from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
 from busbw.doctor.of_losses import with_losses
+from busbw.doctor.power_brake import with_brake
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
 from busbw.doctor.together import with_loader, with_others
@@ -58,7 +59,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
-    found = with_clues(with_power(with_losses(with_loader(with_work(found, facts.scans)), facts), facts), facts)
+    found = with_losses(with_loader(with_work(found, facts.scans)), facts)
+    found = with_clues(with_brake(with_power(found, facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(
