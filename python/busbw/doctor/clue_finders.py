@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from busbw.doctor.clue_devices import parts_that_are_none, plugin_beside_path
 from busbw.doctor.clue_network import gid_of_namespace, gid_that_works, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clue_programs import (
     apart_in_horovod,
@@ -68,6 +69,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric,),
     "port-in-use": (several_launchers,),
+    "gpu-not-visible": (parts_that_are_none,),
+    "cuda-call-failed": (parts_that_are_none,),
+    "net-plugin-not-found": (plugin_beside_path,),
+    "network-not-found": (plugin_beside_path,),
     "collective-mismatch": (apart_in_horovod, behind_main_process),
     "collective-order": (behind_main_process,),
     "watchdog-timeout": (behind_main_process,),

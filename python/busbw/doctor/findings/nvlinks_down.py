@@ -9,7 +9,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.reading.shown import Shown
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, PathType
 from busbw.machine.topology.names import product, takes_bridges
 
@@ -24,7 +24,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     parted = {each.index for each in facts.snapshot.gpus if each.mig}
     if not parted and (bare := _without_any(machine)) is not None:
         yield bare
-    yield from _unbridged(machine, facts.shown)
+    yield from _unbridged(machine, facts.snapshot.logs)
     for gpu in machine.gpus:
         if gpu.index in parted or _is_of_another_kind(machine, gpu):
             continue  # told as what it is
@@ -81,7 +81,7 @@ def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
     )
 
 
-def _unbridged(machine: Machine, texts: Sequence[Shown]) -> Iterator[Finding]:
+def _unbridged(machine: Machine, texts: Sequence[TextFile]) -> Iterator[Finding]:
     """The one pair of cards that lacks the bridge that all other pairs have.
 
     Of few cards it is told where these are neighbours of the same kind, and list their links as inactive. Of cards of
@@ -112,15 +112,16 @@ _SWAP = re.compile(
     r"|\b(?:replaced|swapped|exchanged|reseated|RMA of)\b[^\n.]{0,30}\bGPUs? ?#?(?P<gpu_>\d{1,2})\b",
     re.IGNORECASE,
 )
+_MOST_LINES = 20_000
 
 
-def _swapped(bare: Sequence[Gpu], texts: Sequence[Shown]) -> Evidence | None:
+def _swapped(bare: Sequence[Gpu], texts: Sequence[TextFile]) -> Evidence | None:
     """The line by which somebody had one of these cards in hand; None without such."""
     mine = {str(gpu.index) for gpu in bare}
     for text in texts:
-        for number, line in enumerate(text.lines, 1):
-            if "GPU" in line and (found := _SWAP.search(line)) and (found["gpu"] or found["gpu_"]) in mine:
-                return Evidence(shortened(clean(line.strip()), 200), text.source, number)
+        for number, line in enumerate((text.text or "").splitlines()[:_MOST_LINES], 1):
+            if "GPU" in line and (found := _SWAP.search(line[:1000])) and (found["gpu"] or found["gpu_"]) in mine:
+                return Evidence(shortened(clean(line.strip()), 200), text.path, number)
     return None
 
 

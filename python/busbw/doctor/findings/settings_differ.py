@@ -34,9 +34,10 @@ _EFFECTS = frozenset({"message-truncated", "collective-mismatch"})
 _DECIDE = frozenset({"NCCL_ALGO", "NCCL_PROTO"})
 """By these each rank chooses how it talks, and the first large collective stands where ranks choose differently."""
 _HANGS = re.compile(
-    r"(?<!no )(?<!not )(?<!never )(?<!without )\b(?:hangs?|hung|hanging|deadlocks?|freezes|stuck|never (?:returns?|ends?|"
-    r"finish(?:es)?|completes?))\b", re.IGNORECASE,
-)  # fmt: skip
+    r"(?<!no )(?<!not )(?<!never )(?<!without )\b(?:hangs?|hung|hanging|deadlocks?|freezes|stuck"
+    r"|never (?:returns?|ends?|finish(?:es)?|completes?))\b",
+    re.IGNORECASE,
+)
 _MOST_LINES = 2000
 """Of a text that people wrote beside logs."""
 _WAITS = frozenset({"init-incomplete", "stuck-in-collective", "ib-local-error", "ib-remote-error", "nccl-internal"})
@@ -70,7 +71,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     if any(name in scan.hits for scan in facts.scans for name in _EFFECTS):
         yield from _on_some(facts, _AGREED.difference(name for name, found in values.items() if len(found) > 1))
     elif hangs := _said_to_hang(facts):
-        for each in _on_some(facts, _DECIDE.difference(name for name, found in values.items() if len(found) > 1)):
+        names = _DECIDE.difference(name for name, found in values.items() if len(found) > 1)
+        for each in _on_some(facts, names, late=True):
             yield replace(
                 each, severity=Severity.ERROR, stage=Stage.SETTING, evidence=(*each.evidence, hangs),
                 cost=Cost("the job fails or hangs: ranks choose different ways, and wait for each other"),
@@ -91,16 +93,18 @@ def _said_to_hang(facts: Facts) -> Evidence | None:
     return None
 
 
-def _on_some(facts: Facts, names: Iterable[str]) -> Iterator[Finding]:
-    """A variable that ranks of one host say that they read, and those of another host do not."""
+def _on_some(facts: Facts, names: Iterable[str], *, late: bool = False) -> Iterator[Finding]:
+    """A variable that ranks of one host say that they read, and those of another host do not.
+
+    `late`: it is read at the end of an init, so that a host whose init did not end had no time to say so.
+    """
     places = [place for log in facts.logs for each in log.communicators for place in each.ranks]
     ended = {place.host for place in places if place.complete}
     hosts = {host for log in facts.logs for host in log.networks} | {place.host for place in places}
     for name in sorted(names):
         setters = {host for log in facts.logs for host in log.sayers.get(name, ())}
-        # These two are read late: a host whose init did not end had no time to say so.
-        without = sorted((hosts & ended if name in _DECIDE else hosts) - setters - {""})
-        if any(name in scan.given for scan in facts.scans):
+        without = sorted((hosts & ended if late else hosts) - setters - {""})
+        if late and any(name in scan.given for scan in facts.scans):
             continue  # a command gives it to all of them, whatever the logs show
         if not setters or not without or name in facts.snapshot.environment:
             continue

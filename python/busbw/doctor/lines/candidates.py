@@ -56,7 +56,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("dataload", "data load", "\tdata", "| data", "debug=1", "nvcc ", "sanitizer", "powersave", "limit for gpu"),
         *("clocks set to", "gpu0", "osu_", "osu mpi", "cpus_allowed_list", "affinity list", "batch-generator"),
         *("power.default_limit", "default power limit", "pfc configuration", "_prio0_", " ber", "spine", "uplink"),
-        *("_reasons.active", "power brake", "mig m.", "cpus-per-task", "cpus/task"),
+        *("_reasons.active", "power brake", "cpus-per-task", "cpus/task"),
         *("next_data", "symbolerror", "symbol_error", "linkerrorrecovery"),
     ),
 }
