@@ -16,6 +16,7 @@ from busbw.doctor.clue_programs import (
     older_libfabric,
     several_launchers,
 )
+from busbw.doctor.clue_resume import resumed_apart
 from busbw.doctor.clue_texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -73,9 +74,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "cuda-call-failed": (parts_that_are_none,),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path,),
-    "collective-mismatch": (apart_in_horovod, behind_main_process),
-    "collective-order": (behind_main_process,),
-    "watchdog-timeout": (behind_main_process,),
-    "flight-recorder": (behind_main_process,),
+    "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
+    "collective-order": (resumed_apart, behind_main_process),
+    "watchdog-timeout": (resumed_apart, behind_main_process),
+    "calls-differ": (resumed_apart,),
+    "stuck-in-collective": (resumed_apart,),
+    "flight-recorder": (resumed_apart, behind_main_process),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -95,9 +95,9 @@ def _fewer(shown: Shown) -> Iterator[Finding]:
         f"each task runs on {told.given} {many}{which}, and the job asked for {told.asked} for each{why}",
         told.seen,
         Cost(f"the rank, its loaders and NCCL's threads share {told.given} {many}; the GPUs wait for data"),
-        f"srun --cpus-per-task={told.asked}, or export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun: since Slurm "
-        "22.05 srun does not inherit it from sbatch. Then taskset -pc of a rank lists all of them. Fewer loader workers "
-        "do not mend it",
+        f"srun --cpus-per-task={told.asked}, or export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun: since "
+        "Slurm 22.05 srun does not inherit it from sbatch. Then taskset -pc of a rank lists all of them. Fewer loader "
+        "workers do not mend it",
         _PROOF, stage=Stage.SETTING,
     )  # fmt: skip
 

@@ -65,7 +65,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         if _in_turn(places):
             severity, title = Severity.NOTE, f"{fact}: the log holds one rank after the other, and not all of them"
         elif ended and _went_on(facts, name, places):
-            severity, title = Severity.NOTE, f"{fact}, and these went on: the logs hold the whole init of one rank a host"
+            severity, title = Severity.NOTE, f"{fact}, and these went on: the logs hold one rank a host"
         yield Finding(
             NAME, severity, title,
             (Evidence(f"communicator {name}: waiting rank {_ranks(waiting)}"

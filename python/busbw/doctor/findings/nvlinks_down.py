@@ -100,7 +100,9 @@ def _unbridged(machine: Machine, texts: Sequence[TextFile]) -> Iterator[Finding]
         (Evidence(f"no NVLinks; {len(bridged)} GPUs have {bridged[0].nvlink_count} to their peer", machine.source),
          *((swapped,) if swapped else ())),
         Cost("that pair exchanges over PCIe, and rings go at its rate"),
-        "look whether a bridge is plugged there, and seat or replace it (all that join the pair); `nvidia-smi nvlink -s` of both cards", _PROOF,
+        "look whether a bridge is plugged there, and seat or replace it (all that join the pair); `nvidia-smi nvlink "
+        "-s` of both cards",
+        _PROOF,
     )  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def _swapped(bare: Sequence[Gpu], texts: Sequence[TextFile]) -> Evidence | None:
 def _lists_open_links(machine: Machine, bare: list[Gpu], bridged: list[Gpu], *, in_hand: bool) -> bool:
     """Whether both cards show all links of a bridge as inactive, and lie near enough for one, or have had one."""
     pair = machine.between(bare[0].key, bare[1].key)
-    near = in_hand or pair is not None and pair.path is not PathType.SYS
+    near = in_hand or (pair is not None and pair.path is not PathType.SYS)
     wanted = min(gpu.nvlink_count for gpu in bridged)
     alike = len({gpu.name for gpu in (*bare, *bridged)}) == 1
     return near and alike and all(gpu.nvlinks_down >= wanted for gpu in bare)

@@ -68,15 +68,23 @@ def examine(facts: Facts) -> Iterator[Finding]:
             "nccl.conf on all hosts; where one process set it twice, leave one",
             Proof(instruction="run with the same value everywhere and compare"),
         )  # fmt: skip
+    told = {name for name, found in values.items() if len(found) > 1}
     if any(name in scan.hits for scan in facts.scans for name in _EFFECTS):
-        yield from _on_some(facts, _AGREED.difference(name for name, found in values.items() if len(found) > 1))
-    elif hangs := _said_to_hang(facts):
-        names = _DECIDE.difference(name for name, found in values.items() if len(found) > 1)
-        for each in _on_some(facts, names, late=True):
-            yield replace(
-                each, severity=Severity.ERROR, stage=Stage.SETTING, evidence=(*each.evidence, hangs),
-                cost=Cost("the job fails or hangs: ranks choose different ways, and wait for each other"),
-            )  # fmt: skip
+        yield from _on_some(facts, _AGREED - told)
+    else:
+        yield from _on_one_that_hangs(facts, _DECIDE - told)
+
+
+def _on_one_that_hangs(facts: Facts, names: Iterable[str]) -> Iterator[Finding]:
+    """What decides how ranks talk, set on some hosts alone, where somebody or something says that the job hangs."""
+    hangs = _said_to_hang(facts)
+    if hangs is None:
+        return
+    for finding in _on_some(facts, names, late=True):
+        yield replace(
+            finding, severity=Severity.ERROR, stage=Stage.SETTING, evidence=(*finding.evidence, hangs),
+            cost=Cost("the job fails or hangs: ranks choose different ways, and wait for each other"),
+        )  # fmt: skip
 
 
 def _said_to_hang(facts: Facts) -> Evidence | None:
