@@ -41,8 +41,8 @@ def parts_that_are_none(finding: Finding, facts: Facts, texts: Sequence[Text]) -
         which = f"GPU {', '.join(numbers[:8])}" + (" are" if len(numbers) > 1 else " is")
         cut = ",".join(numbers[:8])
         return Sharper(
-            f"{which} in MIG mode without instances, so that CUDA leaves {'them' if len(numbers) > 1 else 'it'} out: "
-            "programs see fewer GPUs than nvidia-smi lists",
+            f"{which} in MIG mode{' without instances' if none else ''}, so that CUDA leaves "
+            f"{'them' if len(numbers) > 1 else 'it'} out: programs see fewer GPUs than nvidia-smi lists",
             f"nvidia-smi -i {cut} -mig 0 while nothing runs there, then reset (nvidia-smi --gpu-reset -i {cut}) or "
             "reboot. Who needs parts makes them: nvidia-smi mig -cgi ... -C. GPU and number of ranks are right",
             tuple(text.evidence(each.start()) for each in (*parted[:2], *((none,) if none else ()))),

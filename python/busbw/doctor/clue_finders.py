@@ -71,7 +71,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "efa-error": (older_libfabric,),
     "port-in-use": (several_launchers,),
     "gpu-not-visible": (parts_that_are_none,),
-    "cuda-call-failed": (parts_that_are_none,),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path,),
     "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),

@@ -20,8 +20,8 @@ _STEP = re.compile(r"\bCPUs=(?P<cpus>\d{1,6}) Tasks=(?P<tasks>\d{1,6})\b")
 _SRUN = re.compile(r"^(?!\s{0,8}(?:[\w@.:~/\[\]-]{0,60}[$#>]|#)).{0,120}?\bsrun (?!-{1,2}(?:overlap|jobid|mpi=list))")
 """The command of a job's script: one behind a prompt looks at a job that runs."""
 _PASSED = re.compile(r"(?:--cpus-per-task[= ]|\s-c ?)\d|SRUN_CPUS_PER_TASK=|--cpus-per-task[= ]\"?\$")
-_LEAST = 2
-"""Times as many processors that were asked for: one core may count as one or two."""
+_LEAST, _CORE = 2, 4
+"""Times as many processors that were asked for; so many has one core at most, and more a program chose by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def fewer_cpus(shown: Shown) -> FewerCpus | None:
             srun = srun or seen
         elif told := _given(line):
             given = (*told, seen) if given is None or told[0] < given[0] or (told[1] and not given[1]) else given
-    if asked is None or given is None or passed or asked[0] < _LEAST * given[0]:
+    if asked is None or given is None or passed or asked[0] < _LEAST * given[0] or given[0] > _CORE:
         return None
     said = (given[2], asked[1], *((srun,) if srun else ()))
     return FewerCpus(asked[0], given[0], given[1], srun is not None, said)

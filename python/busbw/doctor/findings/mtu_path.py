@@ -53,11 +53,11 @@ def _told_by_pings(facts: Facts, pings: list[_Ping]) -> list[Finding]:
     for lost in (each for each in pings if each.size > USUAL and not each.came_back):
         mine = [each for each in pings if each.to == lost.to or not each.to or not lost.to]
         small = [each for each in mine if each.size <= USUAL]
-        reached = any(each.came_back for each in small) or (not small and facts.several_nodes)
+        other = next((each for each in pings if each.came_back and each.size > USUAL), None)
+        reached = any(each.came_back for each in small) or (not small and other is None and facts.several_nodes)
         if not reached or any(each.came_back and each.size > USUAL for each in mine):
             continue
         through = max((each for each in small if each.came_back), key=lambda each: each.size, default=None)
-        other = next((each for each in pings if each.came_back and each.size > USUAL), None)
         said = f"those of {through.size} do" if through else "the job's connections do"
         to = f" to {clean(lost.to)}" if lost.to else ""
         beside = f", and large ones to {clean(other.to)} too" if other else ""

@@ -29,6 +29,8 @@ _MEMBER = 0x8000
 """The bit of a key whose port is a full member of the partition."""
 _LIMITED = 0x7FFF
 """The key's number without that bit; of all ones it is the default partition's."""
+_MOST_SETS = 64
+"""Different tables of keys that are laid beside each other."""
 _PFC = re.compile(r"^\s{1,20}enabled(?:\s{1,8}[01]){8}\s*$")
 _SEVERAL = re.compile(r"\bcat \S{0,200}_counters/\{(?P<names>[a-z_,]{8,400})\}")
 _OWN = "127.0.1.1"
@@ -85,10 +87,14 @@ def _limited_alike(keys: dict[str, set[int]]) -> str:
 
     Of the default partition most hosts are limited members, as nothing but the subnet manager uses it.
     """
-    for host, mine in keys.items():
-        for other, theirs in keys.items():
+    alike: dict[frozenset[int], int] = defaultdict(int)
+    for found in keys.values():
+        alike[frozenset(found)] += 1
+    sets = list(alike)[:_MOST_SETS]
+    for mine in sets:
+        for theirs in sets:
             both = {each & _LIMITED for each in mine} & {each & _LIMITED for each in theirs} - {0}
-            if host == other or not both - {_LIMITED}:
+            if (mine == theirs and alike[mine] < 2) or not both - {_LIMITED}:
                 continue
             if any(part | _MEMBER in mine | theirs for part in both):
                 continue

@@ -45,7 +45,7 @@ SIGNATURE = Signature(
         r"NCCL INFO NET/(?P<socket>Socket) ?: Using \[",
         r"(?P<gib>/usr/local/(?:gib|tcpxo|tcpx)/lib\w*)",
         r"(?P<gib>\ba[34]-\w{4,8}gpu-8g)",
-        r"(?P<gib>\bNCCL_FASTRAK_\w{3,40}\b|\btcpxo-daemon\b|\bFasTrak receive-datapath-manager\b)",
+        r"(?P<gib>\bNCCL_FASTRAK_\w{3,40}\b|\btcpxo-daemon\b)",
     ),
     between_nodes=True,
     confirm="find / -name 'libnccl-net*'; echo $LD_LIBRARY_PATH in the job; the log must say NET/OFI or NET/gIB",
