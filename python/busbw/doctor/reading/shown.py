@@ -30,7 +30,7 @@ CLUED = frozenset(
     | {"gpu-permission", "cuda-not-supported", "memlock", "p2p-broken", "init-incomplete", "illegal-access"}
     | {"stuck-in-collective", "server-waits", "disk-full", "file-system", "rendezvous-timeout", "xla-error"}
     | {"mixed-networks", "version-mismatch", "connection-refused", "wrong-interface", "remote-error", "wrong-results"}
-    | {"gpu-not-visible", "net-plugin-not-found", "network-not-found", "worlds-of-one"}
+    | {"gpu-not-visible", "net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ"}
     | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
