@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from busbw.doctor.clue_devices import parts_that_are_none, plugin_beside_path
 from busbw.doctor.clue_jobs import holder_of_memory, hub_limits, same_node_rank, split_of_checkpoint
 from busbw.doctor.clue_network import (
     bad_cable,
@@ -25,6 +26,7 @@ from busbw.doctor.clue_programs import (
     older_libfabric,
     several_launchers,
 )
+from busbw.doctor.clue_resume import resumed_apart
 from busbw.doctor.clue_texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -85,9 +87,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric,),
     "port-in-use": (several_launchers, holder_of_port),
-    "collective-mismatch": (apart_in_horovod, behind_main_process),
-    "collective-order": (behind_main_process,),
-    "watchdog-timeout": (behind_main_process,),
-    "flight-recorder": (behind_main_process,),
+    "gpu-not-visible": (parts_that_are_none,),
+    "net-plugin-not-found": (plugin_beside_path,),
+    "network-not-found": (plugin_beside_path,),
+    "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
+    "collective-order": (resumed_apart, behind_main_process),
+    "watchdog-timeout": (resumed_apart, behind_main_process),
+    "calls-differ": (resumed_apart,),
+    "stuck-in-collective": (resumed_apart,),
+    "flight-recorder": (resumed_apart, behind_main_process),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -38,6 +38,7 @@ from busbw.doctor.meanings.places import with_place
 from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
 from busbw.doctor.of_losses import with_losses
+from busbw.doctor.power_brake import with_brake
 from busbw.doctor.recognise import recognise
 from busbw.doctor.sequels import with_sequels
 from busbw.doctor.signature import Stage
@@ -59,8 +60,8 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
-    found = with_clues(with_power(with_losses(with_loader(with_work(found, facts.scans)), facts), facts), facts)
-    found = with_sequels(found)
+    found = with_losses(with_loader(with_work(found, facts.scans)), facts)
+    found = with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts))
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(
@@ -158,11 +159,15 @@ def _without_lost_pings(findings: list[Finding]) -> list[Finding]:
     """Where only large packets are lost, the lines of ping that say so are not of a route that is missing."""
     if not any(each.name == mtu_path.NAME for each in findings):
         return findings
-    return [
-        each
-        for each in findings
-        if each.name != "no-route" or not all(mtu_path.LOST in seen.fact for seen in each.evidence if seen.line)
-    ]
+    kept = [each for each in findings if each.name != "no-route" or not _of_pings(each)]
+    if len(kept) == len(findings):
+        return kept
+    of_route, of_size = "follows from no-route: ", f"follows from {mtu_path.NAME}: "
+    return [replace(each, title=each.title.replace(of_route, of_size)) for each in kept]
+
+
+def _of_pings(finding: Finding) -> bool:
+    return all(mtu_path.LOST in seen.fact for seen in finding.evidence if seen.line)
 
 
 def _failed_in_init(findings: list[Finding]) -> list[Finding]:

@@ -22,7 +22,7 @@ _ROW = re.compile(
 _OF_GPU = re.compile(r"GPU (?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _LIMIT = re.compile(r"\s{4,12}(?P<kind>Current|Default) Power Limit\s{1,20}: (?P<watts>\d{2,4})(?:\.\d\d)? W")
 _PREFIX = re.compile(r"\s{0,6}(?P<host>[A-Za-z][\w.-]{0,80}): (?=nvidia-smi says)")
-_SUPPLY = re.compile(
+SUPPLY = re.compile(
     r"(?P<name>\bPS(?:U|_)?[ _]?\d{1,2}\w{0,12}|Power Supply(?: \d{1,2})?)\b.{0,100}?"
     r"(?:AC lost|input lost|[Ff]ailure detected|[Rr]edundancy [Ll]ost|out of range)"
 )
@@ -97,7 +97,7 @@ def _read(shown: Shown, hosts: dict[str, _Host]) -> None:
                 limit = int(found["watts"])
             elif limit:
                 _keep(hosts[name], gpu, limit, int(found["watts"]), seen)
-        elif ("PS" in line or "Supply" in line) and (found := _SUPPLY.search(line)):
+        elif ("PS" in line or "Supply" in line) and (found := SUPPLY.search(line)):
             hosts[name].supplies[found["name"]] = seen
 
 

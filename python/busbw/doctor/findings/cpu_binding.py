@@ -9,6 +9,7 @@ from statistics import median
 
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
+from busbw.doctor.fewer_cpus import fewer_cpus
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.reading.snapshot import HostState, ProcessState
@@ -33,6 +34,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield from _far(facts, process)
     yield from _by_log(facts)
     for shown in facts.shown:
+        yield from _fewer(shown)
         yield from _crowded(shown)
 
 
@@ -78,6 +80,26 @@ def _far(facts: Facts, process: ProcessState) -> Iterator[Finding]:
                  Evidence(f"{gpu.key} is on NUMA node {gpu.numa}: {write_list(gpu.cpus)}", facts.machine.source)),
                 Cost("transfers through host memory and the network cross the sockets' interconnect"), _FIX, _PROOF,
             )  # fmt: skip
+
+
+def _fewer(shown: Shown) -> Iterator[Finding]:
+    """Tasks that Slurm gave fewer processors than their job asked for."""
+    told = fewer_cpus(shown)
+    if told is None:
+        return
+    which = f" ({told.which})" if told.which else ""
+    many = f"processor{'s' * (told.given > 1)}"
+    why = ": srun does not take --cpus-per-task over from sbatch" if told.untold else ""
+    yield Finding(
+        NAME, Severity.WARNING,
+        f"each task runs on {told.given} {many}{which}, and the job asked for {told.asked} for each{why}",
+        told.seen,
+        Cost(f"the rank, its loaders and NCCL's threads share {told.given} {many}; the GPUs wait for data"),
+        f"srun --cpus-per-task={told.asked}, or export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun: since "
+        "Slurm 22.05 srun does not inherit it from sbatch. Then taskset -pc of a rank lists all of them. Fewer loader "
+        "workers do not mend it",
+        _PROOF, stage=Stage.SETTING,
+    )  # fmt: skip
 
 
 _CORE = 2

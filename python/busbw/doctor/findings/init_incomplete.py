@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.doctor.facts import Facts
@@ -50,12 +51,15 @@ def examine(facts: Facts) -> Iterator[Finding]:
         # Counted before they are listed: one log may name thousands of communicators of 100,000 ranks.
         absent = nranks - sum(0 <= rank < nranks for rank in begun)
         tells = nranks <= MOST_RANKS and (len(begun) > 1 or nranks <= 2) and absent <= max(1, nranks // 2)
-        told = sorted(set(range(nranks)) - begun) if tells else []
+        ended = len(begun) - len(open_ranks)
+        # No rank ends before all have begun: where one did, lines of the others are missing.
+        told = sorted(set(range(nranks)) - begun) if tells and not ended else []
         hosts = sorted({place.host for place in places if place.rank in open_ranks and place.host})
-        ended = len(begun) - len(waiting)
         fact = f"init began on {len(begun)} of {nranks} ranks and ended on {ended}"
         who = told or (waiting if ended else [])
         title = fact + (f": rank {_ranks(who)} never {'began' if told else 'ended'}" if who else ": all of them wait")
+        if told and _are_whole_hosts(places, nranks):
+            title += ", unless the logs of their hosts were left out"
         # Nothing tells a rank that hangs from a log that ends while all is well, but for what comes after.
         open_end = not ended and {source} == ends_in_init and len(facts.logs) == 1
         # Ranks end one after the other: behind the last line of one that did may come one that is named.
@@ -66,6 +70,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         severity = Severity.WARNING if open_end else Severity.ERROR
         if _in_turn(places):
             severity, title = Severity.NOTE, f"{fact}: the log holds one rank after the other, and not all of them"
+        elif ended and _went_on(facts, name, places):
+            severity, title = Severity.NOTE, f"{fact}, and these went on: the logs hold one rank a host"
         yield Finding(
             NAME, severity, title,
             (Evidence(f"communicator {name}: waiting rank {_ranks(waiting)}"
@@ -123,6 +129,30 @@ def _in_turn(places: Sequence[RankPlace]) -> bool:
     """
     ended = max((place.end for place in places if place.end), default=0)
     return bool(ended) and all(place.line > ended for place in places if not place.complete)
+
+
+def _by_host(places: Sequence[RankPlace]) -> dict[str, dict[int, bool]]:
+    """By host its ranks, and whether their init ended."""
+    hosts: dict[str, dict[int, bool]] = defaultdict(dict)
+    for place in places:
+        hosts[place.host][place.rank] = hosts[place.host].get(place.rank, False) or place.complete
+    return hosts
+
+
+def _are_whole_hosts(places: Sequence[RankPlace], nranks: int) -> bool:
+    """Whether the ranks that are told fill their hosts, so that all others are of hosts of which no line is here."""
+    counts = {len(each) for each in _by_host(places).values()}
+    size = counts.pop() if len(counts) == 1 else 0
+    return size > 1 and nranks % size == 0
+
+
+def _went_on(facts: Facts, name: str, places: Sequence[RankPlace]) -> bool:
+    """Whether one rank of each host ended its init and called collectives: ranks of a host end it together."""
+    called = {rank for scan in facts.scans for communicator, rank in scan.calls.by_rank if communicator == name}
+    hosts = _by_host(places).values()
+    ended = [[rank for rank, complete in each.items() if complete] for each in hosts]
+    leaders = all(len(mine) == 1 and len(each) > 2 for mine, each in zip(ended, hosts, strict=True))
+    return leaders and all(rank in called for mine in ended for rank in mine)
 
 
 def _follows(signature: Signature) -> bool:

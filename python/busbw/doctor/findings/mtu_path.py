@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from busbw.analysis.units import format_bytes
 from busbw.base.secrets import shortened
+from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
@@ -15,9 +16,13 @@ from busbw.doctor.signature import Stage
 NAME = "mtu-path"
 LOST = "packets transmitted"
 """In the line with which ping says how many packets came back."""
-_BEGIN = re.compile(r"\bPING \S{1,80}.{0,80}?\b(?P<data>\d{2,5})\((?P<all>\d{2,5})\) bytes of data")
+_BEGIN = re.compile(r"\bPING (?P<to>\S{1,80}).{0,80}?\b(?P<data>\d{2,5})\((?P<all>\d{2,5})\) bytes of data")
 _SIZED = re.compile(r"\bping6? (?=[^|#\n]{0,200}?-[A-Za-z0-9]{0,4}s ?(?P<data>\d{2,5})\b)")
 _ASKED = re.compile(r"(?:^|[$#>] )(?:sudo )?ping6? -?\w")
+_COMMAND = re.compile(r"\bping6? (?P<words>[^|#;&>\n]{1,200})")
+_VALUED = re.compile(r"-[A-Za-z0-9]{0,4}[cisIMWwtQlpSm]")
+"""An option of ping whose value is the next word."""
+_HOST = re.compile(r"[A-Za-z0-9](?=[\w.:-]{0,80}[.:A-Za-z])[\w.:-]{1,80}")
 _HEADERS, _PLAIN = 28, 84
 """Bytes of IP and ICMP that a packet has beside its data; a packet of ping's own size."""
 _END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?: packets)? received")
@@ -33,40 +38,64 @@ _FEWEST = 3
 class _Ping:
     size: int
     came_back: bool
+    to: str
     seen: Evidence
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
     pings = list(_pings(facts))
-    lost = [each for each in pings if each.size > USUAL and not each.came_back]
-    small = [each for each in pings if each.size <= USUAL]
-    reached = any(each.came_back for each in small) or (not small and facts.several_nodes)
-    if lost and reached and not any(each.came_back and each.size > USUAL for each in pings):
-        through = next((each for each in small if each.came_back), None)
-        said = f"those of {through.size} do" if through else "the job's connections do"
-        yield _finding(
-            f"packets of {lost[0].size} bytes do not get through, {said}: the path has a smaller MTU",
-            (lost[0].seen, *((through.seen,) if through else ())),
-        )
-        return
-    told = list(_told_by_path(facts))
+    told = _told_by_pings(facts, pings) or list(_told_by_path(facts))
     yield from told or _told_by_times(facts)
+
+
+def _told_by_pings(facts: Facts, pings: list[_Ping]) -> list[Finding]:
+    """A host that answers small packets and no large one. Another that answers large ones, too, is on another path."""
+    for lost in (each for each in pings if each.size > USUAL and not each.came_back):
+        mine = [each for each in pings if each.to == lost.to or not each.to or not lost.to]
+        small = [each for each in mine if each.size <= USUAL]
+        other = next((each for each in pings if each.came_back and each.size > USUAL), None)
+        reached = any(each.came_back for each in small) or (not small and other is None and facts.several_nodes)
+        if not reached or any(each.came_back and each.size > USUAL for each in mine):
+            continue
+        through = max((each for each in small if each.came_back), key=lambda each: each.size, default=None)
+        said = f"those of {through.size} do" if through else "the job's connections do"
+        to = f" to {clean(lost.to)}" if lost.to else ""
+        beside = f", and large ones to {clean(other.to)} too" if other else ""
+        return [
+            _finding(
+                f"packets of {lost.size} bytes do not get through{to}, {said}{beside}: the path has a smaller MTU",
+                tuple(each.seen for each in (lost, through, other) if each is not None),
+            )
+        ]
+    return []
 
 
 def _pings(facts: Facts) -> Iterator[_Ping]:
     for shown in facts.shown:
-        size = 0
+        size, to = 0, ""
         for number, line in enumerate(shown.lines, 1):
             if "bytes of data" in line and (found := _BEGIN.search(line)):
-                size = int(found["all"])
+                size, to = int(found["all"]), found["to"]
             elif "ping" in line and (found := _SIZED.search(line)):
-                size = int(found["data"]) + _HEADERS
+                size, to = int(found["data"]) + _HEADERS, _asked_of(line)
             elif "ping" in line and _ASKED.search(line):
-                size = _PLAIN
+                size, to = _PLAIN, _asked_of(line)
             elif size and LOST in line and (found := _END.search(line)):
                 seen = Evidence(f"{size} bytes: {shortened(line.strip(), 160)}", shown.source, number)
-                yield _Ping(size, int(found["back"]) > 0, seen)
+                yield _Ping(size, int(found["back"]) > 0, to, seen)
                 size = 0
+
+
+def _asked_of(line: str) -> str:
+    """The host that a command of ping names; "" where a loop or a variable names it."""
+    found = _COMMAND.search(line)
+    words = found["words"].split() if found else []
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and not _VALUED.fullmatch(before)
+    ]
+    return kept[-1] if kept and _HOST.fullmatch(kept[-1]) else ""
 
 
 def _told_by_path(facts: Facts) -> Iterator[Finding]:
@@ -114,7 +143,8 @@ def _finding(title: str, seen: tuple[Evidence, ...]) -> Finding:
         NAME, Severity.ERROR, title, seen,
         Cost("large packets are lost: connections stand, or wait 200 ms and more for each"),
         "raise the MTU on every switch port and VLAN between the hosts (9216 as a rule), or set the smaller one on all "
-        "hosts (ip link set DEVICE mtu 1500)",
+        "hosts (ip link set DEVICE mtu 1500). Between sites (VPN, interconnect): that path's MTU, by ip route ... mtu "
+        "or a limit of the MSS; sysctl net.ipv4.tcp_mtu_probing=1 lets TCP find it",
         Proof(instruction="ping -M do -s 8972 PEER on both hosts; then the job again"),
         stage=Stage.SYSTEM,
     )  # fmt: skip

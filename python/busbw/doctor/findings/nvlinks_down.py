@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.machine.topology.model import SWITCH, Gpu, Machine, PathType
 from busbw.machine.topology.names import product, takes_bridges
 
@@ -20,7 +24,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     parted = {each.index for each in facts.snapshot.gpus if each.mig}
     if not parted and (bare := _without_any(machine)) is not None:
         yield bare
-    yield from _unbridged(machine)
+    yield from _unbridged(machine, facts.snapshot.logs)
     for gpu in machine.gpus:
         if gpu.index in parted or _is_of_another_kind(machine, gpu):
             continue  # told as what it is
@@ -77,32 +81,56 @@ def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
     )
 
 
-def _unbridged(machine: Machine) -> Iterator[Finding]:
+def _unbridged(machine: Machine, texts: Sequence[TextFile]) -> Iterator[Finding]:
     """The one pair of cards that lacks the bridge that all other pairs have.
 
-    Of few cards it is told where these are neighbours of the same kind, and list their links as inactive.
+    Of few cards it is told where these are neighbours of the same kind, and list their links as inactive. Of cards of
+    two sockets it is told where somebody had one of them in hand.
     """
     bridged = [gpu for gpu in machine.gpus if len(gpu.nvlinks) == 1 and gpu.nvlinks[0].target != SWITCH]
     bare = [gpu for gpu in machine.gpus if not gpu.nvlinks and not _is_of_another_kind(machine, gpu)]
     if len(bare) != 2 or not bridged or len(bare) + len(bridged) != len(machine.gpus):
         return
-    if len(bridged) < _BRIDGED and not _lists_open_links(machine, bare, bridged):
+    swapped = _swapped(bare, texts)
+    if len(bridged) < _BRIDGED and not _lists_open_links(machine, bare, bridged, in_hand=swapped is not None):
         return
+    told = "; their links are inactive since a GPU there was swapped" if swapped and bare[0].nvlinks_down else ""
     yield Finding(
-        NAME, Severity.WARNING, f"{bare[0].key} and {bare[1].key} have no NVLink bridge, and all other pairs do",
-        (Evidence(f"no NVLinks; {len(bridged)} GPUs have {bridged[0].nvlink_count} to their peer", machine.source),),
+        NAME, Severity.WARNING, f"{bare[0].key} and {bare[1].key} have no NVLink bridge, and all other pairs do{told}",
+        (Evidence(f"no NVLinks; {len(bridged)} GPUs have {bridged[0].nvlink_count} to their peer", machine.source),
+         *((swapped,) if swapped else ())),
         Cost("that pair exchanges over PCIe, and rings go at its rate"),
-        "look whether a bridge is plugged there, and seat or replace it; `nvidia-smi nvlink -s` of both cards", _PROOF,
+        "look whether a bridge is plugged there, and seat or replace it (all that join the pair); `nvidia-smi nvlink "
+        "-s` of both cards",
+        _PROOF,
     )  # fmt: skip
 
 
 _BRIDGED = 6
 
 
-def _lists_open_links(machine: Machine, bare: list[Gpu], bridged: list[Gpu]) -> bool:
-    """Whether both cards show all links of a bridge as inactive, and lie near enough for one."""
+_SWAP = re.compile(
+    r"\bGPUs? ?#?(?P<gpu>\d{1,2})\b[^\n.]{0,40}\b(?:replaced|swapped|exchanged|reseated|RMA)\b"
+    r"|\b(?:replaced|swapped|exchanged|reseated|RMA of)\b[^\n.]{0,30}\bGPUs? ?#?(?P<gpu_>\d{1,2})\b",
+    re.IGNORECASE,
+)
+_MOST_LINES = 20_000
+
+
+def _swapped(bare: Sequence[Gpu], texts: Sequence[TextFile]) -> Evidence | None:
+    """The line by which somebody had one of these cards in hand; None without such."""
+    mine = {str(gpu.index) for gpu in bare}
+    for text in texts:
+        for number, line in enumerate((text.text or "").splitlines()[:_MOST_LINES], 1):
+            if "GPU" in line and (found := _SWAP.search(line[:1000])) and (found["gpu"] or found["gpu_"]) in mine:
+                return Evidence(shortened(clean(line.strip()), 200), text.path, number)
+    return None
+
+
+def _lists_open_links(machine: Machine, bare: list[Gpu], bridged: list[Gpu], *, in_hand: bool) -> bool:
+    """Whether both cards show all links of a bridge as inactive, and lie near enough for one, or have had one."""
     pair = machine.between(bare[0].key, bare[1].key)
-    near = pair is not None and pair.path is not PathType.SYS
+    near = in_hand or (pair is not None and pair.path is not PathType.SYS)
     wanted = min(gpu.nvlink_count for gpu in bridged)
     alike = len({gpu.name for gpu in (*bare, *bridged)}) == 1
     return near and alike and all(gpu.nvlinks_down >= wanted for gpu in bare)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
@@ -29,6 +31,15 @@ _AGREED = frozenset(
 """By these ranks decide what they send each other: the sizes, the number or the kind of messages."""
 _EFFECTS = frozenset({"message-truncated", "collective-mismatch"})
 """What is said where ranks sent each other what they did not await."""
+_DECIDE = frozenset({"NCCL_ALGO", "NCCL_PROTO"})
+"""By these each rank chooses how it talks, and the first large collective stands where ranks choose differently."""
+_HANGS = re.compile(
+    r"(?<!no )(?<!not )(?<!never )(?<!without )\b(?:hangs?|hung|hanging|deadlocks?|freezes|stuck"
+    r"|never (?:returns?|ends?|finish(?:es)?|completes?))\b",
+    re.IGNORECASE,
+)
+_MOST_LINES = 2000
+"""Of a text that people wrote beside logs."""
 _WAITS = frozenset({"init-incomplete", "stuck-in-collective", "ib-local-error", "ib-remote-error", "nccl-internal"})
 """What may be of other causes too."""
 
@@ -57,18 +68,52 @@ def examine(facts: Facts) -> Iterator[Finding]:
             "nccl.conf on all hosts; where one process set it twice, leave one",
             Proof(instruction="run with the same value everywhere and compare"),
         )  # fmt: skip
+    told = {name for name, found in values.items() if len(found) > 1}
     if any(name in scan.hits for scan in facts.scans for name in _EFFECTS):
-        yield from _on_some(facts, {name for name, found in values.items() if len(found) > 1})
+        yield from _on_some(facts, _AGREED - told)
+    else:
+        yield from _on_one_that_hangs(facts, _DECIDE - told)
 
 
-def _on_some(facts: Facts, told: Iterable[str]) -> Iterator[Finding]:
-    """A variable that ranks of one host say that they read, and those of another host do not."""
-    hosts = {host for log in facts.logs for host in log.networks} | {
-        place.host for log in facts.logs for each in log.communicators for place in each.ranks
-    }
-    for name in sorted(_AGREED.difference(told)):
+def _on_one_that_hangs(facts: Facts, names: Iterable[str]) -> Iterator[Finding]:
+    """What decides how ranks talk, set on some hosts alone, where somebody or something says that the job hangs."""
+    hangs = _said_to_hang(facts)
+    if hangs is None:
+        return
+    for finding in _on_some(facts, names, late=True):
+        yield replace(
+            finding, severity=Severity.ERROR, stage=Stage.SETTING, evidence=(*finding.evidence, hangs),
+            cost=Cost("the job fails or hangs: ranks choose different ways, and wait for each other"),
+        )  # fmt: skip
+
+
+def _said_to_hang(facts: Facts) -> Evidence | None:
+    """The line by which the job hangs, in words of who posts it or of a program; None without such."""
+    if not any(log.sayers.keys() & _DECIDE for log in facts.logs):
+        return None
+    for scan in facts.scans:
+        if (hit := scan.hits.get("watchdog-timeout")) is not None and hit.lines:
+            return Evidence(shortened(clean(hit.lines[0][1].strip()), 200), scan.source, hit.lines[0][0])
+    for file in facts.snapshot.logs:
+        for number, line in enumerate((file.text or "").splitlines()[:_MOST_LINES], 1):
+            if "NCCL INFO" not in line and _HANGS.search(line[:1000]):
+                return Evidence(shortened(clean(line.strip()), 200), file.path, number)
+    return None
+
+
+def _on_some(facts: Facts, names: Iterable[str], *, late: bool = False) -> Iterator[Finding]:
+    """A variable that ranks of one host say that they read, and those of another host do not.
+
+    `late`: it is read at the end of an init, so that a host whose init did not end had no time to say so.
+    """
+    places = [place for log in facts.logs for each in log.communicators for place in each.ranks]
+    ended = {place.host for place in places if place.complete}
+    hosts = {host for log in facts.logs for host in log.networks} | {place.host for place in places}
+    for name in sorted(names):
         setters = {host for log in facts.logs for host in log.sayers.get(name, ())}
-        without = sorted(hosts - setters - {""})
+        without = sorted((hosts & ended if late else hosts) - setters - {""})
+        if late and any(name in scan.given for scan in facts.scans):
+            continue  # a command gives it to all of them, whatever the logs show
         if not setters or not without or name in facts.snapshot.environment:
             continue
         source, said = next((log.source, each) for log in facts.logs if (each := log.variable(name)) is not None)
@@ -80,7 +125,8 @@ def _on_some(facts: Facts, told: Iterable[str]) -> Iterator[Finding]:
             (Evidence(f"{clean(who[0])}: {name} set to {clean(said.value)[:120]}", source, said.line),),
             Cost("ranks choose different ways: less bandwidth, or a job that hangs"),
             f"set {name} to one value on all ranks, or on none: the same environment (mpirun -x, srun --export=ALL) "
-            "and the same nccl.conf on all hosts",
+            "and the same nccl.conf on all hosts. Where no command sets it, look on the host that has it into "
+            "/etc/nccl.conf, ~/.nccl.conf, /etc/environment and /etc/profile.d",
             Proof(instruction="run with the same value everywhere and compare"),
         )  # fmt: skip
 

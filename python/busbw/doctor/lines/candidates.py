@@ -60,6 +60,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("wait_batch", "batch_wait", "batch wait", "data_wait", "input_wait", "wait_data", "wait data", "get_batch"),
         *("load_batch", "next_batch", "fetch_batch", "batch_load", "batch_fetch"),
         *("file_baton", "filelock/_"),
+        *("_reasons.active", "power brake", "cpus-per-task", "cpus/task"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

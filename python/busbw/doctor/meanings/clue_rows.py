@@ -160,6 +160,12 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
  give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
  SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
 """,
+    "worlds-of-one": r"""
+\bMpiDefault\s{0,30}= ?none\b && \bsrun (?!--mpi=list) && !\bsrun [^\n]{0,400}--mpi[= ](?!list) ; each task is an
+ MPI world of its own (size 1, rank 0): srun was called without --mpi, and Slurm's default here is none ;
+ srun --mpi=pmix in the job's script, or MpiDefault=pmix in slurm.conf (it was so where the same script works), with an
+ MPI in the image that speaks PMIx. The engine fits, and memory of GPU 0 is full as all tasks load onto it
+""",
     "port-in-use": r"""
 srun\b[^\n]{0,200}?\s(?:-n|--ntasks(?:-per-node)?)[ =]?(?:[2-9]|\d\d{1,4})\b[^\n]{0,300}
  (?:torchrun|deepspeed|accelerate launch|torch\.distributed\.(?:run|launch)) ; srun starts a launcher for each of its

@@ -147,6 +147,10 @@ different partitions of InfiniBand ; two hosts are in different partitions of In
  packets reach each other ;
  Azure: make all VMs in one scale set or availability set, of one placement group, which share a key. Elsewhere let the
  subnet manager put the ports of all hosts into one partition, as full members
+limited members of one partition: (?P<who>[^;\n]{1,160}) ; hosts are limited members of their partition (P_Key {who}):
+ two limited members cannot talk to each other, only to a full one ;
+ make all ports of the job full members: UFM's partition, or =full (defmember=full) in opensm's partitions.conf. Each
+ pkeys table then shows the key with its high bit (0x8...). No cable, NIC or time limit is at fault
 """,
     "mtu": r"""
 a packet of \d+ bytes does not reach|pmtu ; packets as large as the interfaces send do not come through: a switch or

@@ -29,6 +29,8 @@ _MEMBER = 0x8000
 """The bit of a key whose port is a full member of the partition."""
 _LIMITED = 0x7FFF
 """The key's number without that bit; of all ones it is the default partition's."""
+_MOST_SETS = 64
+"""Different tables of keys that are laid beside each other."""
 _PFC = re.compile(r"^\s{1,20}enabled(?:\s{1,8}[01]){8}\s*$")
 _SEVERAL = re.compile(r"\bcat \S{0,200}_counters/\{(?P<names>[a-z_,]{8,400})\}")
 _OWN = "127.0.1.1"
@@ -71,12 +73,37 @@ def _partitions(lines: list[str]) -> list[str]:
     # A full member and a limited one may talk, two limited ones may not.
     sets = [{each & _LIMITED for each in found if each & _MEMBER} for found in keys.values()]
     sets = [each for each in sets if each]
-    if len(sets) < 2 or set[int].intersection(*sets):
-        return lines
     kept = list(lines)
-    shown = ", ".join(f"{host} {min(found):#06x}" for host, found in _full(keys))
-    kept[last] = f"P_Keys say that hosts are in different partitions of InfiniBand: {shown}"
+    if len(sets) >= 2 and not set[int].intersection(*sets):
+        shown = ", ".join(f"{host} {min(found):#06x}" for host, found in _full(keys))
+        kept[last] = f"P_Keys say that hosts are in different partitions of InfiniBand: {shown}"
+    elif limited := _limited_alike(keys):
+        kept[last] = f"P_Keys say that hosts are limited members of one partition: {limited}"
     return kept
+
+
+def _limited_alike(keys: dict[str, set[int]]) -> str:
+    """The hosts that share a partition as limited members alone, and no other that lets them talk; "" without such.
+
+    Of the default partition most hosts are limited members, as nothing but the subnet manager uses it.
+    """
+    alike: dict[frozenset[int], int] = defaultdict(int)
+    for found in keys.values():
+        alike[frozenset(found)] += 1
+    sets = list(alike)[:_MOST_SETS]
+    for mine in sets:
+        for theirs in sets:
+            both = {each & _LIMITED for each in mine} & {each & _LIMITED for each in theirs} - {0}
+            if (mine == theirs and alike[mine] < 2) or not both - {_LIMITED}:
+                continue
+            if any(part | _MEMBER in mine | theirs for part in both):
+                continue
+            part = min(both - {_LIMITED})
+            limited = [each for each, found in keys.items() if part in found and part | _MEMBER not in found]
+            full = [each for each, found in keys.items() if part | _MEMBER in found]
+            said = f"{', '.join(limited[:8])} {part:#06x}"
+            return said + (f"; full members: {', '.join(full[:4])} {part | _MEMBER:#06x}" if full else "")
+    return ""
 
 
 def _full(keys: dict[str, set[int]]) -> list[tuple[str, set[int]]]:

@@ -23,11 +23,12 @@ SIGNATURE = Signature(
         r"(?P<step>bad|invalid|wrong|illegal) p_?key(?:[ _]index)?\b(?!.{0,20}counter)",
         r"\bp_?key\w{0,10}\b.{0,60}(?P<step>not (?:found|in)|mismatch|invalid|out of range|does not exist)",
         r"(?P<step>hosts are in different partitions of InfiniBand)",
+        r"P_Keys say that hosts are (?P<step>limited members of one partition)",
         r"(?P<step>fail\w*|unable|cannot|could not) .{0,30}(?:find|query|get|read) .{0,20}\bp_?key\b",
     ),
     unless=("ucx", "uct_", "opensm", "osm_", "nvshmem"),
     holds=bears_out,
-    explains=("ib-invalid-gid", "ibv-call-failed", "invalid-argument", "ib-retry"),
+    explains=("ib-invalid-gid", "ibv-call-failed", "invalid-argument", "ib-retry", "ib-completion-error"),
     confirm="grep -v 0x0000 /sys/class/infiniband/*/ports/1/pkeys/* on both hosts; env | grep -i pkey",
     cure=(
         "unset NCCL_IB_PKEY, which is an index into the port's table of P_Keys and no key. Or set it to the index at "

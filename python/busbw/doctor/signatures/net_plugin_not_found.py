@@ -41,8 +41,11 @@ SIGNATURE = Signature(
         r"(?P<efa>\bp[456]\w{0,3}(?:-st-|-dy-))",
         r"\bprovider: (?P<cxi>cxi)\b",
         r"NCCL INFO NET/Socket ?: Using .{0,80}\](?P<cxi>hsn\d)",
+        # Newer releases name the network that they take in a line that says nothing else.
+        r"NCCL INFO NET/(?P<socket>Socket) ?: Using \[",
         r"(?P<gib>/usr/local/(?:gib|tcpxo|tcpx)/lib\w*)",
         r"(?P<gib>\ba[34]-\w{4,8}gpu-8g)",
+        r"(?P<gib>\bNCCL_FASTRAK_\w{3,40}\b|\btcpxo-daemon\b)",
     ),
     between_nodes=True,
     confirm="find / -name 'libnccl-net*'; echo $LD_LIBRARY_PATH in the job; the log must say NET/OFI or NET/gIB",
@@ -54,6 +57,7 @@ SIGNATURE = Signature(
     cost="sockets reach a tenth of what the plugin carries between nodes",
     source="NCCL src/plugin/net.cc; aws-ofi-nccl",
     tell=tell,
+    explains=("libibverbs-missing",),
     holds=lambda groups: (
         (_said(groups, "absent") or _said(groups, "none"))
         and _said(groups, "socket")
