@@ -45,6 +45,7 @@ IN_DOCTOR: Mapping[str, frozenset[str]] = {
         "reading": "lines signatures",
         "host": "reading",
         "findings": "lines meanings reading signatures",
+        "clues": "lines meanings reading signatures",
     }.items()
 }
 """The same within the largest room, whose files beside these folders join what they tell."""

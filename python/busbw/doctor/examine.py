@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
-from busbw.doctor.clues import with_clues
+from busbw.doctor.clues.losses import with_losses
+from busbw.doctor.clues.power import with_power
+from busbw.doctor.clues.power_brake import with_brake
+from busbw.doctor.clues.sequels import with_sequels
+from busbw.doctor.clues.sharpen import with_clues
+from busbw.doctor.clues.together import with_loader, with_others
+from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import (
@@ -29,7 +35,6 @@ from busbw.doctor.findings import (
     steps_slower,
     suspect_setting,
 )
-from busbw.doctor.lowered_power import with_power
 from busbw.doctor.meanings.acts import with_act
 from busbw.doctor.meanings.advice import with_advice
 from busbw.doctor.meanings.codes import with_code
@@ -37,13 +42,8 @@ from busbw.doctor.meanings.particulars import with_particular
 from busbw.doctor.meanings.places import with_place
 from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
-from busbw.doctor.of_losses import with_losses
-from busbw.doctor.power_brake import with_brake
 from busbw.doctor.recognise import recognise
-from busbw.doctor.sequels import with_sequels
 from busbw.doctor.signature import Stage
-from busbw.doctor.together import with_loader, with_others
-from busbw.doctor.waited_for import with_work
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:

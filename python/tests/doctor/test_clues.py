@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import clue_finders, clue_network, clue_programs
-from busbw.doctor.clue_finders import FINDERS
-from busbw.doctor.clues import CLUES
+from busbw.doctor.clues import finders as clue_finders
+from busbw.doctor.clues import network as clue_network
+from busbw.doctor.clues import programs as clue_programs
+from busbw.doctor.clues.finders import FINDERS
+from busbw.doctor.clues.sharpen import CLUES
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor import clue_jobs, clue_pods, clue_ports, sequels
+from busbw.doctor.clues import jobs as clue_jobs
+from busbw.doctor.clues import pods as clue_pods
+from busbw.doctor.clues import ports as clue_ports
+from busbw.doctor.clues import sequels
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity

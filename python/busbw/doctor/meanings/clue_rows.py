@@ -1,4 +1,4 @@
-"""What `clues` knows by rows: words beside an error that decide what it means. See `busbw.doctor.clues` for their form.
+"""What `busbw.doctor.clues.sharpen` knows by rows (and says of their form): words beside an error that decide.
 
 A key names the findings that its rows sharpen. Words are looked for in whole logs: a line's begin is ^, and [^\\n]
 keeps within a line.

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.power import SUPPLY
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.lowered_power import SUPPLY
 from busbw.doctor.reading.heads import host_of
 from busbw.doctor.reading.shown import Shown
 

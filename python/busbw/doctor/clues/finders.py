@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from busbw.doctor.clue_devices import parts_that_are_none, plugin_beside_path
-from busbw.doctor.clue_jobs import holder_of_memory, hub_limits, same_node_rank, split_of_checkpoint
-from busbw.doctor.clue_network import (
+from busbw.doctor.clues.devices import parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, same_node_rank, split_of_checkpoint
+from busbw.doctor.clues.network import (
     bad_cable,
     gid_of_namespace,
     gid_that_works,
@@ -15,9 +15,9 @@ from busbw.doctor.clue_network import (
     mtu_differs,
     other_port_answers,
 )
-from busbw.doctor.clue_pods import headless, pending_pod
-from busbw.doctor.clue_ports import blocked_ports, holder_of_port
-from busbw.doctor.clue_programs import (
+from busbw.doctor.clues.pods import headless, pending_pod
+from busbw.doctor.clues.ports import blocked_ports, holder_of_port
+from busbw.doctor.clues.programs import (
     apart_in_horovod,
     behind_main_process,
     loaded_library,
@@ -26,8 +26,8 @@ from busbw.doctor.clue_programs import (
     older_libfabric,
     several_launchers,
 )
-from busbw.doctor.clue_resume import resumed_apart
-from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.clues.resume import resumed_apart
+from busbw.doctor.clues.texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
-from busbw.doctor.clue_finders import FINDERS
-from busbw.doctor.clue_texts import Sharper, Text, texts_of
+from busbw.doctor.clues.finders import FINDERS
+from busbw.doctor.clues.texts import Sharper, Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.clue_rows import CLUE_ROWS

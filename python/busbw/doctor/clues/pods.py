@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clue_texts import Sharper, Text, named
+from busbw.doctor.clues.texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 

@@ -1,0 +1,1 @@
+"""What stands beside a finding and sharpens it: other lines, commands, figures, other findings."""
