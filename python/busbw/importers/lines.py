@@ -87,6 +87,18 @@ Progress = Callable[[int], None]
 """Takes the bytes that were read so far, unpacked."""
 
 
+_ZEROS = re.compile(rb"\0{2,}")
+_CONTROL = bytes(each for each in range(32) if each not in b"\t\n\r\f\x08\x1b")
+_MOST_CONTROL = 0.02
+"""Of bytes of text: a binary file has more. A crash leaves zeros in a log, where blocks were never written."""
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the first bytes of a file, with zeros in them, are of no text; a run of zeros counts as one."""
+    bare = _ZEROS.sub(b"\0", head)
+    return b"\0" in head and len(bare) - len(bare.translate(None, _CONTROL)) > _MOST_CONTROL * len(bare)
+
+
 class Source:
     """An open file: its head for recognition, then its lines."""
 
@@ -151,7 +163,7 @@ class Source:
             raise UserError(
                 f"{self.name} is an archive: unpack it, and give the folder (`busbw doctor` reads it as it is)"
             )
-        if self._encoding == "utf-8" and b"\0" in self.head:
+        if self._encoding == "utf-8" and is_binary(self.head):
             raise UserError(f"{self.name} is a binary file (it holds zero bytes): nothing to import")
 
     @property

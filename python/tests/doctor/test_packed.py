@@ -140,3 +140,16 @@ def test_a_packed_log_of_which_nothing_is_left_is_not_called_empty(
     (tmp_path / "log").write_bytes(pack(b"NCCL WARN x\n" * 99)[:10])
     assert main(["doctor", str(tmp_path / "log")]) == 2
     assert "cut off near its start" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("zeros", [1, 4096])
+def test_zeros_that_a_crash_left_in_a_log_hide_nothing(
+    zeros: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"step 1 loss 2.1\n" + b"\0" * zeros + b"step 2 loss 2.0\n" + FAULT.encode())
+    assert main(["doctor", str(log)]) == 1
+    assert "connection-refused" in capsys.readouterr().out
+    log.write_bytes(bytes(range(256)) * 40)
+    assert main(["doctor", str(log)]) == 2
+    assert "is no text" in capsys.readouterr().err

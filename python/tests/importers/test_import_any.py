@@ -25,10 +25,11 @@ def test_a_row_is_cut_into_all_columns_or_refused(line: str) -> None:
     assert row is None or len(row.groups) == 2
 
 
-@given(st.integers(1, 1 << 40), st.floats(0.01, 1e8), st.integers(1, 4096))
-def test_what_nccl_tests_prints_is_read_as_printed(size: int, time: float, ranks: int) -> None:
-    algbw = size / time / 1000
-    busbw = algbw * 2 * (ranks - 1) / ranks
+@given(st.integers(1, 1 << 40), st.floats(0.01, 1e8))
+@example(68, 0.125)
+def test_what_nccl_tests_prints_is_read_as_printed(size: int, time: float) -> None:
+    # Of a sendrecv, which is not checked in place: its bus bandwidth is its algorithm bandwidth.
+    algbw = busbw = size / time / 1000
     group = f"  {time:7.2f}  {algbw:6.2f}  {busbw:6.2f}  {0:6}"
     line = f"{size:12}  {size:12}  {'int8':>8}  {'max':>6}  {-1:6}{group}{group[:-8]}    N/A\n"
     records, _ = read(HEADER + b"".join((line.encode(), b"# Avg bus bandwidth    : 1\n")))

@@ -27,6 +27,7 @@ from busbw.doctor.reading.packed import ends_early, is_packed, opened, read_firs
 from busbw.doctor.reading.read_logs import ALONE_BYTES, MAX_PROCESSES
 from busbw.doctor.reading.snapshot import SAVED, HostState, Snapshot, TextFile
 from busbw.importers import ImportedSweep, import_path
+from busbw.importers.lines import is_binary
 from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
@@ -205,7 +206,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
         found = read_bundle(Path(name))
         return replace(found, logs=(*found.logs, *snapshot.logs), confs=(*snapshot.confs, *found.confs)), ()
-    if b"\0" in start[:4096] and not start.startswith(_WIDE):
+    if is_binary(start[: 1 << 16]) and not start.startswith(_WIDE):
         raise UserError(f"{name} is no text: neither a log nor a bundle, a record, an nccl.conf or a topology file")
     text = _decoded(start)
     if is_packed(name):
