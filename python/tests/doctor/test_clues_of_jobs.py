@@ -33,6 +33,7 @@ def found_in(text: str, folder: Path) -> list[Finding]:
 @pytest.mark.parametrize(
     ("name", "title", "fix"),
     [
+        ("ids-of-agents-differ", "different ids (--rdzv-id): night-7, night-1", "the same --rdzv-id"),
         ("ports-of-ufw", "named ports through (ports 22, 29400-29500): NCCL's connections to port 39417", "all TCP"),
         ("service-with-address", "the service pre is not headless (it has the address 10.111.4.20)", "clusterIP: None"),
         ("set-names-another-service", "the set's serviceName is workers, not w-headless", "MASTER_ADDR=w-0.workers"),
@@ -72,6 +73,9 @@ ORPHAN = LOGS["orphan-holds-memory"]
 @pytest.mark.parametrize(
     ("text", "title"),
     [
+        # A start that was tried again, and two jobs.
+        (LOGS["ids-of-agents-differ"].replace("nodes                : 2", "nodes                : 1"), "different ids"),
+        (LOGS["ids-of-agents-differ"].replace("n0:29400\nI1201", "n1:29400\nI1201"), "different ids"),
         # The range covers the port; the rule keeps out.
         (LOGS["ports-of-ufw"].replace("29400:29500", "1024:65535"), "named ports"),
         (LOGS["service-with-address"].replace("10.111.4.20", "None       "), "headless"),

@@ -6,7 +6,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.devices import parts_that_are_none, plugin_beside_path
-from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, same_node_rank, split_of_checkpoint
+from busbw.doctor.clues.jobs import (
+    holder_of_memory,
+    hub_limits,
+    ids_apart,
+    same_node_rank,
+    split_of_checkpoint,
+)
 from busbw.doctor.clues.network import (
     bad_cable,
     gid_of_namespace,
@@ -86,6 +92,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "duplicate-gpu": (local_rank_alike,),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric,),
+    "rendezvous-timeout": (ids_apart,),
     "port-in-use": (several_launchers, holder_of_port),
     "gpu-not-visible": (parts_that_are_none,),
     "net-plugin-not-found": (plugin_beside_path,),

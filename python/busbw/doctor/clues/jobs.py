@@ -147,3 +147,26 @@ def hub_limits(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
                 (text.evidence(found.start()),),
             )
     return None
+
+
+_AGENT = re.compile(
+    r"\bmin_nodes {1,20}: (?P<nodes>\d{1,6})\n(?:[^\n]{0,300}\n){0,4}?[^\n]{0,200}\brun_id {1,20}: (?P<id>\S{1,80})\n"
+    r"(?:[^\n]{0,300}\n){0,3}?[^\n]{0,200}\brdzv_endpoint {1,20}: (?P<at>\S{1,120})"
+)
+"""What torchrun prints of its start on each node."""
+
+
+def ids_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Agents of torchrun that go to one endpoint with different ids, each for a job of several nodes: nobody meets."""
+    agents = [(text, found) for text in texts for found in _AGENT.finditer(text.text)]
+    ids = list(dict.fromkeys(found["id"] for _, found in agents))
+    alone = all(sum(each["id"] == found["id"] for _, each in agents) < int(found["nodes"]) for _, found in agents)
+    if len(ids) < 2 or not alone or len({found["at"] for _, found in agents}) > 1:
+        return None
+    said = [next((text, found) for text, found in agents if found["id"] == each) for each in ids[:3]]
+    return Sharper(
+        f"nodes look for each other under different ids (--rdzv-id): {', '.join(map(named, ids[:3]))}",
+        "start all nodes of one job with the same --rdzv-id, such as $SLURM_JOB_ID, with the same --rdzv-endpoint and "
+        "--nnodes; a job that runs beside it takes another id",
+        tuple(text.evidence(found.start("id")) for text, found in said),
+    )
