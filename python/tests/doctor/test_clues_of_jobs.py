@@ -33,6 +33,9 @@ def found_in(text: str, folder: Path) -> list[Finding]:
 @pytest.mark.parametrize(
     ("name", "title", "fix"),
     [
+        ("uneven-gather-in-evaluation", "batches of different size in the evaluation", "pad_across_processes"),
+        ("p2p-is-forced", "is forced by NCCL_P2P_LEVEL=SYS", "unset NCCL_P2P_LEVEL"),
+        ("bad-access-of-own-kernel", "on rank 6 in gather_rows (rows.py:17)", "CUDA_LAUNCH_BLOCKING=1"),
         ("ids-of-agents-differ", "different ids (--rdzv-id): night-7, night-1", "the same --rdzv-id"),
         ("ports-of-ufw", "named ports through (ports 22, 29400-29500): NCCL's connections to port 39417", "all TCP"),
         ("service-with-address", "the service pre is not headless (it has the address 10.111.4.20)", "clusterIP: None"),

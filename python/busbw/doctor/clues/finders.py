@@ -31,6 +31,7 @@ from busbw.doctor.clues.programs import (
     of_two_packages,
     older_libfabric,
     several_launchers,
+    uneven_gather,
 )
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.texts import Sharper, Text, named
@@ -98,7 +99,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path,),
     "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
-    "collective-order": (resumed_apart, behind_main_process),
+    "collective-order": (resumed_apart, behind_main_process, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process),
     "calls-differ": (resumed_apart,),
     "stuck-in-collective": (resumed_apart,),

@@ -248,6 +248,27 @@ _SHARDED = re.compile(r"FSDP|fsdp|FULL_SHARD|\bZeRO|zero_stage|\bzero[23]\b|[Dd]
 _SAVES = re.compile(r"save_|state_dict")
 
 
+_SIZES = re.compile(r"calls _?ALLGATHER\w{0,12} of (\d{1,15}) elements")
+_EVALUATES = re.compile(r"\b(?:Evaluat\w{1,6}|Predict\w{1,6}|Validat\w{1,6}|[Ee]val(?:uation)?)\b[^\n]{0,40}\d{1,3}%")
+
+
+def uneven_gather(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """An evaluation gathers what each rank padded to the longest of its own batch, or its last batch is smaller."""
+    if len(set(_SIZES.findall(finding.title))) < 2:
+        return None
+    for text in texts:
+        bars = list(_EVALUATES.finditer(text.text))
+        if bars:
+            return Sharper(
+                f"ranks gather batches of different size in the evaluation: {finding.title}",
+                "pad to one length on all ranks before the gather (accelerator.pad_across_processes, padding="
+                "'max_length'), or gather with gather_for_metrics or all_gather_object. Let the last batches be equal: "
+                "drop_last, or a sampler that fills up",
+                (text.evidence(bars[-1].start()),),
+            )
+    return None
+
+
 def behind_main_process(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """The script beside the log calls something of all ranks behind a condition that one rank alone meets."""
     for text in texts:

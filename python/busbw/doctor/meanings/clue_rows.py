@@ -64,6 +64,13 @@ _ONE_EACH = (
 )
 
 CLUE_ROWS = {
+    "server-waits stuck-in-collective": r"""
+NCCL_P2P_LEVEL set by environment to (?P<level>SYS|PHB|PXB|[345])\b ; direct access between GPUs (P2P) is forced by
+ NCCL_P2P_LEVEL={level}, and nothing comes through where it does not work (virtual machines, cards without P2P):
+ {title} ;
+ unset NCCL_P2P_LEVEL; where it still stands still, NCCL_P2P_DISABLE=1 tells. p2pBandwidthLatencyTest shows which pairs
+ work. Else: {fix}
+""",
     "ib-devices-missing nvshmem-init gpu-permission cuda-ipc cuda-not-supported memlock p2p-broken": rf"""
 --privileged\b{_WORKS} ; the container lacks a privilege: with --privileged it works ({{title}}) ;
  start the container with --privileged, or find which part of it is needed: the devices (--device=/dev/infiniband,

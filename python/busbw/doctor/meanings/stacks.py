@@ -12,8 +12,9 @@ from busbw.base.text import clean
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.lines.beside import Beside, Frame
 from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.lines.speakers import speaker
 
-CRASHED, CAPTURE = "process-crashed", "graph-capture"
+CRASHED, CAPTURE, BAD_ACCESS = "process-crashed", "graph-capture", "illegal-access"
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3|^<|/conda/lib/")
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/(?P<name>\w{1,40})")
 _OF_FAULTHANDLER = re.compile(r"Current thread 0x[0-9a-f]{1,16}[^\n]{0,80}\(most recent call first\):")
@@ -36,9 +37,11 @@ _OUT_OF_CAPTURE = (
 
 def with_stack(finding: Finding, scans: Sequence[Scan]) -> Finding:
     """The finding of a crash or of a capture with the line of the program in which it arose, where a stack tells it."""
-    if finding.severity is Severity.NOTE or finding.name not in {CRASHED, CAPTURE}:
+    if finding.severity is Severity.NOTE or finding.name not in {CRASHED, CAPTURE, BAD_ACCESS}:
         return finding
     beside = {(scan.source, line): each for scan in scans for line, each in scan.beside.items()}
+    if finding.name == BAD_ACCESS:
+        return _accessed(finding, beside)
     return _crashed(finding, beside) if finding.name == CRASHED else _captured(finding, beside)
 
 
@@ -64,6 +67,26 @@ def _captured(finding: Finding, beside: Mapping[tuple[str, int], Beside]) -> Fin
             title=f"{finding.title}, in {_place(own)}{said}",
             fix=_OUT_OF_CAPTURE,
             evidence=(*finding.evidence, Evidence(f"called in {_place(own)}{said}", seen.where, seen.line)),
+        )
+    return finding
+
+
+def _accessed(finding: Finding, beside: Mapping[tuple[str, int], Beside]) -> Finding:
+    """The line of the program that waited for its kernel: what it had started last stands above it, or in it."""
+    if "index is outside" in finding.title:
+        return finding  # told by its own words
+    for seen, around in _stacks(finding, beside):
+        own = next((each for each in reversed(around.frames) if not _LIBRARY.search(each.file)), None)
+        if own is None or (around.frames[-1] is not own and _COMMUNICATES.search(around.frames[-1].file)):
+            continue
+        who = speaker(seen.fact)
+        return replace(
+            finding,
+            title=f"{finding.title}; it showed{f' on {who}' if who else ''} in {_place(own)}",
+            fix=f"look at the kernels that {_place(own)} starts or waits for, and at the indices that it passes: run "
+            "that rank with CUDA_LAUNCH_BLOCKING=1, or under compute-sanitizer, with the input of that step. "
+            f"Then {finding.fix}",
+            evidence=(*finding.evidence, Evidence(f"called in {_place(own)}", seen.where, seen.line)),
         )
     return finding
 
