@@ -156,7 +156,8 @@ _WORDS = (
 _ECHO = re.compile(
     r"\s{0,6}(?:\+{1,4} |\$ |usage: |export \w)|# (?:sudo )?[a-z][a-z0-9_./-]{1,40} "
     r"[^|\n]{0,200}(?:\| ?(?:grep|head|tail|awk|sed|less"
-    r"|sort|wc|jq)\b|<<)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S"
+    r"|sort|wc|jq)\b|<<)|# (?:sudo )?(?:nvidia-smi|dcgmi|ibstat\w{0,4}|ibv_\w{2,20}|lspci|ethtool|dmesg|journalctl"
+    r"|systemctl|kubectl|mlxlink|perfquery|rdma|numactl|ipmitool)(?: |$)|[A-Z][A-Z0-9]{1,30}_[A-Z0-9_]{1,60}=\S"
     # A prompt that names user and host, with a command and what it looks for; an answer behind it has a colon.
     r"|(?:\([\w.-]{1,40}\) )?(?:\[[\w.-]{1,40}@[\w.-]{1,64}[ :][^\]\n]{1,80}\]"
     r"|[\w.-]{1,40}@[\w.-]{1,64}:[^\s$#>]{1,120})"
