@@ -85,7 +85,7 @@ def test_what_stands_beside_an_error_tells_cause_and_cure(name: str, title: str,
         (LOGS["privileged-works"].replace("it runs through", "the same error comes, nothing runs"), "--privileged"),
         (f"{WATCHDOG}export NCCL_ALGO=Ring  # works on the other cluster\n", "NCCL_ALGO"),
         (f"{WATCHDOG}NCCL_DEBUG=INFO works, see below.\n", "NCCL_DEBUG"),
-        (f"{WATCHDOG}$ NCCL_P2P_DISABLE=1 ./run.sh --fine-tune /work/ran.py\n", "hang"),
+        (f"{WATCHDOG}$ NCCL_P2P_DISABLE=1 ./run.sh --fine-tune /app/ran.py\n", "hang"),
         # Another host answers, and the same port from elsewhere.
         (LOGS["nc-to-another-port"].replace("to 10.77.3.4 29400", "to 10.77.3.5 29400"), "lets only some ports"),
         (LOGS["nc-to-another-port"].replace("29400", "44871"), "lets only some ports"),

@@ -40,7 +40,7 @@ def found_in(text: str, folder: Path) -> list[Finding]:
         ("ports-of-ufw", "named ports through (ports 22, 29400-29500): NCCL's connections to port 39417", "all TCP"),
         ("service-with-address", "the service pre is not headless (it has the address 10.111.4.20)", "clusterIP: None"),
         ("set-names-another-service", "the set's serviceName is workers, not w-headless", "MASTER_ADDR=w-0.workers"),
-        ("lock-of-a-killed-build", "2 processes wait for the lock of a build", "rm -rf /root/.cache/torch_ext"),
+        ("lock-of-a-killed-build", "2 processes wait for the lock of a build", "rm -rf /home/ml/.cache/torch_ext"),
         ("lock-then-timeout", "a process waits for the lock of a build", "py310_cu121/fused_adam"),
         (
             "no-rank-loads-it",
