@@ -47,6 +47,11 @@ def test_what_the_figures_tell_is_named(name: str, title: str, fix: str, tmp_pat
     assert title in told.title and fix in told.fix
 
 
+def test_uplinks_of_which_one_shows_one_direction_are_compared_in_that_alone(tmp_path: Path) -> None:
+    text = MINE["f121-one-uplink-of-four"].replace("400.0   0.1%    1200        0.0", "400.0   0.1     1200        0.0")
+    assert "uplinks-uneven" not in [each.name for each in loud(tmp_path, text)]
+
+
 def test_a_script_that_exports_is_read_as_a_shell_reads_it(tmp_path: Path) -> None:
     far = MINE["f121-list-of-far-nics"]
     assert not any(each.name == "conf-files" for each in loud(tmp_path, far))
