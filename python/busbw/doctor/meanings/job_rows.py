@@ -97,7 +97,28 @@ OpType=_(?:ALLGATHER|REDUCE_SCATTER)_BASE ; {title} ;
  as a leaf (DeepSpeed set_z3_leaf_modules), as an expert without tokens is gathered nowhere else. Else the same modules
  on all ranks in each step: a dummy input for samples without images, synced_gpus=True in generate(), equal batches
 """,
+    "communicator-misused": r"""
+has already been destroyed|corrupted comm object|Process group has been destroyed ; a communicator is used after it was
+ destroyed ; destroy it once, at the end of the program and after the last collective of all ranks
+ (torch.cuda.synchronize, then destroy_process_group); take a new one for what comes later; no atexit or __del__ that
+ calls collectives
+in abort state ; a communicator is used after it was aborted: an earlier error or a timeout ended it ;
+ mend the first error of any rank, which stands before this; after ncclCommAbort make a new communicator (torch:
+ destroy_process_group, then init_process_group)
+was revoked ; a communicator is used after it was revoked (ncclCommRevoke) ; after a revoke only destroy, abort or
+ shrink are allowed: ncclCommShrink makes a communicator of the ranks that live
+before the previous operation returned ; a communicator that does not block is used before its last call was done
+ (ncclInProgress) ; call ncclCommGetAsyncError until it is ncclSuccess before the next call, or make it with
+ config.blocking = 1
+not in a group call ; ncclGroupEnd is called without its ncclGroupStart ; pair them in each thread: an early return or an
+ exception between the two is the usual cause
+Blocking and nonblocking ; one group holds blocking and nonblocking communicators ; make all communicators of a group
+ with the same config.blocking
+""",
     "graph-capture": r"""
+(?:all uncaptured or all|none or all).{0,60}captured ; one ncclGroup mixes streams that a CUDA graph captures with
+ streams that none does ; let all streams of a group wait for the captured one (event record, wait) before the group, or
+ send the calls that are not captured in a group of their own
 watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog thread asked the GPU for an event while a CUDA graph
  was captured, and that ended the capture: a race in PyTorch ;
  a newer PyTorch, and a newer vLLM or other server, which capture so that the watchdog does not disturb

@@ -326,6 +326,11 @@ transport/nvls\w*\.cc.{0,60}out of memory ; GPU memory is full where NCCL makes 
  make fewer communicators or share their buffers (splitShare=1), leave more of the GPU free (a smaller pool of the
  program); NCCL_NVLS_ENABLE=0 or fewer channels (NCCL_MAX_CTAS) make them smaller
 """,
+    "roce-loss": r"""
+OOO RQ is force enabled but ; NCCL_IB_OOO_RQ=1 asks for receive queues out of order, which this NIC or its peer does
+ not offer so ; remove NCCL_IB_OOO_RQ (NCCL's own value is 0), or turn adaptive routing on for these NICs
+ (NCCL_IB_ADAPTIVE_ROUTING=1, the fabric must have it) with one firmware and driver on all nodes
+""",
     "no-route": r"""
 (?:REJECT|DROP|BLOCK|DENY)\w*\W.{0,200}\bSRC=(?P<peer>[\d.]{7,15}) .{0,300}\bDPT=(?P<port>\d{1,5}) ; the firewall of the
  host that is called rejects the connection from {peer} to port {port} ;
