@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.base.secrets import shortened
@@ -12,7 +12,6 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.reading.heads import host_of
-from busbw.doctor.reading.shown import Shown
 
 NAME = "gpu-slowdown"
 _ROW = re.compile(
@@ -38,28 +37,44 @@ class _Host:
 
 def with_power(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; that of a lowered limit of power names host, watts and power supplies."""
-    if not any(each.name == NAME and each.severity is not Severity.NOTE for each in findings):
+    if not any(is_of_slowdown(each) for each in findings):
         return list(findings)
-    hosts: dict[str, _Host] = defaultdict(_Host)
-    for shown in facts.shown:
-        _read(shown, hosts)
+    hosts = _read(facts)
     ill = {name: host for name, host in hosts.items() if host.lowered}
     if not ill:
         return list(findings)
-    return [_told(each, ill, hosts) if each.name == NAME and _is_of_power(each) else each for each in findings]
+    return [_told(each, ill, hosts) if is_of_slowdown(each) and _is_of_power(each) else each for each in findings]
+
+
+def is_of_slowdown(finding: Finding) -> bool:
+    """Whether it is the finding, above a note, of GPUs that something slows down."""
+    return finding.name == NAME and finding.severity is not Severity.NOTE
+
+
+def lines_of_hosts(facts: Facts) -> Iterator[tuple[str, str, str, Evidence]]:
+    """Lines of all outputs: the output, the host that it last named ("" where none), the line, and it as evidence."""
+    for shown in facts.shown:
+        name = ""
+        for number, line in enumerate(shown.lines, 1):
+            name = host_of(line) or name
+            yield shown.source, name, line, Evidence(shortened(clean(line.strip()), 320), shown.source, number)
+
+
+def gpus_named(gpus: Sequence[str]) -> str:
+    """The first and the last of these GPUs, and how many they are."""
+    return f"GPU {gpus[0]}" + (f" to GPU {gpus[-1]} ({len(gpus)})" if len(gpus) > 1 else "")
 
 
 def _is_of_power(finding: Finding) -> bool:
-    return finding.severity is not Severity.NOTE and any("ower" in seen.fact for seen in finding.evidence)
+    return any("ower" in seen.fact for seen in finding.evidence)
 
 
 def _told(finding: Finding, ill: dict[str, _Host], hosts: dict[str, _Host]) -> Finding:
     name, host = max(ill.items(), key=lambda each: len(each[1].lowered))
     limit, usual, _ = next(iter(host.lowered.values()))
     where = f" of {name}" if name else ""
-    gpus = list(host.lowered)
-    which = f"GPU {gpus[0]}" + (f" to GPU {gpus[-1]} ({len(gpus)})" if len(gpus) > 1 else "")
-    title = f"a lowered limit of power holds clocks down: {which}{where} may draw {limit} W of {usual} W"
+    title = f"a lowered limit of power holds clocks down: {gpus_named(list(host.lowered))}{where} "
+    title += f"may draw {limit} W of {usual} W"
     if len(ill) > 1:
         title += f" (so on {len(ill)} hosts)"
     # Outputs of one host stand together; where it has no name, they may be of any.
@@ -81,11 +96,12 @@ def _told(finding: Finding, ill: dict[str, _Host], hosts: dict[str, _Host]) -> F
     return replace(finding, title=title, fix=fix, evidence=(*seen, *finding.evidence[3:]))
 
 
-def _read(shown: Shown, hosts: dict[str, _Host]) -> None:
-    name, gpu, limit = "", "", 0
-    for number, line in enumerate(shown.lines, 1):
-        name = host_of(line) or name
-        seen = Evidence(shortened(clean(line.strip()), 320), shown.source, number)
+def _read(facts: Facts) -> dict[str, _Host]:
+    hosts: dict[str, _Host] = defaultdict(_Host)
+    of, gpu, limit = "", "", 0
+    for source, name, line, seen in lines_of_hosts(facts):
+        if source != of:
+            of, gpu, limit = source, "", 0
         if "power.default_limit" in line and (found := _ROW.search(line)):
             prefix = _PREFIX.match(line)
             host = hosts[prefix["host"] if prefix else name]
@@ -99,6 +115,7 @@ def _read(shown: Shown, hosts: dict[str, _Host]) -> None:
                 _keep(hosts[name], gpu, limit, int(found["watts"]), seen)
         elif ("PS" in line or "Supply" in line) and (found := SUPPLY.search(line)):
             hosts[name].supplies[found["name"]] = seen
+    return hosts
 
 
 def _keep(host: _Host, gpu: str, limit: int, usual: int, seen: Evidence) -> None:

@@ -7,15 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.base.secrets import shortened
 from busbw.base.text import clean
-from busbw.doctor.clues.power import SUPPLY
+from busbw.doctor.clues.power import SUPPLY, gpus_named, is_of_slowdown, lines_of_hosts
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.reading.heads import host_of
-from busbw.doctor.reading.shown import Shown
+from busbw.doctor.finding import Evidence, Finding
 
-NAME = "gpu-slowdown"
 _ROW = re.compile(
     r"(?:^|\s{0,6}(?P<host>[A-Za-z][\w.-]{0,80}): )nvidia-smi says of GPU (?P<gpu>\d{1,3}): (?P<cells>.{3,800})"
 )
@@ -43,25 +39,18 @@ class _Host:
 
 def with_brake(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; that of GPUs slowed down names the brake, the host and its power supplies."""
-    if not any(each.name == NAME and each.severity is not Severity.NOTE for each in findings):
+    if not any(is_of_slowdown(each) for each in findings):
         return list(findings)
-    hosts: dict[str, _Host] = defaultdict(_Host)
-    for shown in facts.shown:
-        _read(shown, hosts)
+    hosts = _read(facts)
     ill = {name: host for name, host in hosts.items() if host.braked}
     if not ill:
         return list(findings)
-    return [
-        _told(each, ill, hosts) if each.name == NAME and each.severity is not Severity.NOTE else each
-        for each in findings
-    ]
+    return [_told(each, ill, hosts) if is_of_slowdown(each) else each for each in findings]
 
 
 def _told(finding: Finding, ill: dict[str, _Host], hosts: dict[str, _Host]) -> Finding:
     name, host = max(ill.items(), key=lambda each: len(each[1].braked))
-    gpus = list(host.braked)
-    which = f"GPU {gpus[0]}" + (f" to GPU {gpus[-1]} ({len(gpus)})" if len(gpus) > 1 else "")
-    title = f"the power brake of the host slows {which}{f' of {clean(name)}' if name else ''}"
+    title = f"the power brake of the host slows {gpus_named(list(host.braked))}{f' of {clean(name)}' if name else ''}"
     title += f" down to {max(host.clocks)} MHz" if host.clocks else " down"
     title += f", so on {len(ill)} hosts" if len(ill) > 1 else ""
     # Outputs of one host stand together; where it has no name, they may be of any.
@@ -80,11 +69,12 @@ def _told(finding: Finding, ill: dict[str, _Host], hosts: dict[str, _Host]) -> F
     )
 
 
-def _read(shown: Shown, hosts: dict[str, _Host]) -> None:
-    name, gpu = "", ""
-    for number, line in enumerate(shown.lines, 1):
-        name = host_of(line) or name
-        seen = Evidence(shortened(clean(line.strip()), 320), shown.source, number)
+def _read(facts: Facts) -> dict[str, _Host]:
+    hosts: dict[str, _Host] = defaultdict(_Host)
+    of, gpu = "", ""
+    for source, name, line, seen in lines_of_hosts(facts):
+        if source != of:
+            of, gpu = source, ""
         if "nvidia-smi says" in line and (row := _ROW.match(line)):
             _keep(hosts[row["host"] or name], row, seen)
         elif found := _OF_GPU.match(line):
@@ -93,6 +83,7 @@ def _read(shown: Shown, hosts: dict[str, _Host]) -> None:
             hosts[name].braked[gpu or "?"] = seen
         elif ("PS" in line or "Supply" in line) and (found := SUPPLY.search(line)):
             hosts[name].supplies[found["name"]] = seen
+    return hosts
 
 
 def _keep(host: _Host, row: re.Match[str], seen: Evidence) -> None:

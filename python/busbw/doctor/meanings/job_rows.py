@@ -110,8 +110,8 @@ was revoked ; a communicator is used after it was revoked (ncclCommRevoke) ; aft
 before the previous operation returned ; a communicator that does not block is used before its last call was done
  (ncclInProgress) ; call ncclCommGetAsyncError until it is ncclSuccess before the next call, or make it with
  config.blocking = 1
-not in a group call ; ncclGroupEnd is called without its ncclGroupStart ; pair them in each thread: an early return or an
- exception between the two is the usual cause
+not in a group call ; ncclGroupEnd is called without its ncclGroupStart ; pair them in each thread: an early return or
+ an exception between the two is the usual cause
 Blocking and nonblocking ; one group holds blocking and nonblocking communicators ; make all communicators of a group
  with the same config.blocking
 """,
