@@ -281,12 +281,12 @@ def _precedes(mine: Signature, effect: Signature, merged: Mapping[str, Found]) -
     return any(hit.lines[0][0] < firsts.get(source, 0) for source, hit in merged[mine.name] if hit.lines)
 
 
-_LACKING = frozenset({"ib-devices-missing"})
+_LACKING = frozenset({"ib-devices-missing", "efa-missing"})
 """What a job does without, though it is broken."""
 
 
 _ASKED = re.compile(
-    r"No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE|couldn't load driver.{0,200}symbol",
+    r"provider efa output empty list|No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE|couldn't load driver.{0,200}symbol",
     re.IGNORECASE,
 )
 """What tools answer to somebody who looks for RDMA devices, or a driver of theirs that is there and does not fit."""
@@ -303,7 +303,9 @@ def _finding(signature: Signature, found: Found, cause: Signature | None, *, one
         title += " (the job went on after it)"
     passed = survived or (one_node and signature.between_nodes)
     # NCCL goes on without a device of which it warns, and the next job over hosts is slower by that.
-    warned = cause is None and passed and signature.name in _LACKING and _warns(found)
+    # Of EFA that alone counts between hosts: one host has other ways.
+    between = signature.name in _LACKING and not (one_node and signature.name == "efa-missing")
+    warned = cause is None and passed and between and _warns(found)
     light = (cause is not None or passed) and not warned
     proof = Proof(instruction=f"confirm: {signature.confirm}")
     return Finding(

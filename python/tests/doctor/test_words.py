@@ -90,14 +90,14 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
             "soft",
             "connection-backlog connection-returned driver-upgrade gdrcopy hcoll killed-by-launcher kubernetes-event "
             "not-a-number openib-unused p2p-broken "
-            "probe-failed remote-error returned-error server-waits stale-id store-lost",
+            "probe-failed remote-error returned-error server-waits stale-id stands-still store-lost",
         ),
         (
             "last",
             "connection-returned gloo-error kubernetes-event mpi-other process-killed rank-ended ray-error "
             "returned-error slurm-error torch-distributed-error xla-error",
         ),
-        ("echo", "connection-returned returned-error"),
+        ("echo", "connection-returned returned-error stands-still"),
         ("repeats", "ranks-alike"),
     ],
 )

@@ -50,6 +50,30 @@ def parts_that_are_none(finding: Finding, facts: Facts, texts: Sequence[Text]) -
     return None
 
 
+_VISIBLE = re.compile(r"\bCUDA_VISIBLE_DEVICES=['\"]?(?P<list>\d{1,2}(?:,\d{1,2}){0,15})(?![\d,]*[\w-])")
+_LISTED = re.compile(r"^GPU (?P<gpu>\d{1,2}): [A-Z][^\n]{2,60} \(UUID: GPU-", re.MULTILINE)
+
+
+def gpu_that_is_none(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """CUDA_VISIBLE_DEVICES names a GPU that the listing beside the error does not have."""
+    for text in texts:
+        listed = {int(each["gpu"]): each for each in _LISTED.finditer(text.text)}
+        for found in _VISIBLE.finditer(text.text) if listed else ():
+            asked = [int(each) for each in found["list"].split(",")]
+            absent = [each for each in asked if each not in listed]
+            if not absent or set(listed) != set(range(len(listed))):
+                continue
+            seen = asked.index(absent[0])
+            return Sharper(
+                f"CUDA_VISIBLE_DEVICES={found['list']} names GPU {absent[0]}, and the host has GPU 0"
+                f"{f' to {max(listed)}' if len(listed) > 1 else ''}: CUDA shows {seen} of them, those before it",
+                f"set CUDA_VISIBLE_DEVICES to numbers that nvidia-smi -L lists, counted from 0 "
+                f"({','.join(map(str, sorted(listed)[: len(asked)]))}), or unset it; start no more ranks than it names",
+                (text.evidence(found.start()), text.evidence(listed[max(listed)].start())),
+            )
+    return None
+
+
 _PATH = re.compile(
     r"\bLD(?:_LIBRARY_PATH)?[=:][ \t]{0,4}[\"'\[]?(?P<path>/[\w./+-]{1,200}(?::[\w./+-]{0,200}){0,40})(?![\w./:+$-])"
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from busbw.doctor.clues.devices import parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.batches import uneven_batches
+from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.jobs import (
     holder_of_memory,
     hub_limits,
@@ -95,14 +96,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "efa-error": (older_libfabric,),
     "rendezvous-timeout": (ids_apart,),
     "port-in-use": (several_launchers, holder_of_port),
-    "gpu-not-visible": (parts_that_are_none,),
+    "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path,),
     "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
-    "collective-order": (resumed_apart, behind_main_process, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process),
-    "calls-differ": (resumed_apart,),
+    "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
+    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
+    "calls-differ": (resumed_apart, uneven_batches),
     "stuck-in-collective": (resumed_apart,),
-    "flight-recorder": (resumed_apart, behind_main_process),
+    "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

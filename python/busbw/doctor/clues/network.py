@@ -86,7 +86,7 @@ def gid_that_works(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
             )
         mine = rows.get(taken or "")
         better = next((each for each in rows.values() if each["ip"] and each["kind"] == "v2"), None)
-        if mine is not None and better is not None and mine["gid"].startswith("fe80") and mine["kind"] == "v1":
+        if mine is not None and better is not None and (mine["gid"].startswith("fe80") or mine["kind"] == "v1"):
             return Sharper(
                 f"NCCL takes a GID that routers and most switches do not carry{_of(taken, rows)}",
                 _USE.format(index=better["index"]),
@@ -271,9 +271,7 @@ def bad_cable(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
         states = {each["dev"] or each["dev_"]: each["state"] or each["state_"] for each in _PORT.finditer(text.text)}
         waits = [dev for dev, state in states.items() if state == "Initializing"]
         device = _device(text, waits, module)
-        asked = (each for words in (_PROMPT, _BRACKETS) for each in words.finditer(text.text, 0, at.start()))
-        near = max(asked, key=lambda each: each.start(), default=None)
-        where = f" on {named(near['host'])}" if near else ""
+        where = _host_of_link(text, at.start())
         others = (
             "; other ports are Active, so that a subnet manager runs" if waits and "Active" in states.values() else ""
         )
@@ -287,9 +285,30 @@ def bad_cable(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
     return None
 
 
+_COUNTS = re.compile(r"^Errors for \"(?P<host>[A-Za-z][\w.-]{0,60}) (?P<dev>mlx5_\w{1,12})\"", re.MULTILINE)
+"""As `ibqueryerrors` begins the counters of a host's port."""
+_BY_SSH = re.compile(r"[$#>] ?ssh (?:-\w \S{1,40} |-\w )*(?:[\w.-]{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}) \S")
+
+
+def _host_of_link(text: Text, at: int) -> str:
+    """The host whose link it is: that of the fabric's counters, or where the command at the last prompt ran."""
+    counted = {each["host"] for each in _COUNTS.finditer(text.text)}
+    if len(counted) == 1:
+        return f" on {named(counted.pop())}"
+    asked = (each for words in (_PROMPT, _BRACKETS) for each in words.finditer(text.text, 0, at))
+    near = max(asked, key=lambda each: each.start(), default=None)
+    if near is None:
+        return ""
+    end = text.text.find("\n", near.start())
+    away = _BY_SSH.search(text.text, near.start(), end if end >= 0 else len(text.text))
+    return f" on {named((away or near)['host'])}"
+
+
 def _device(text: Text, waits: Sequence[str], module: re.Match[str] | None) -> str:
     """The name of the port that the lines tell of, and its address."""
     asked = _MLXLINK.search(text.text)
-    name = waits[0] if len(waits) == 1 else asked["dev"] if asked else ""
+    counted = {each["dev"] for each in _COUNTS.finditer(text.text)}
+    of_counts = counted.pop() if len(counted) == 1 else ""
+    name = waits[0] if len(waits) == 1 else asked["dev"] if asked else of_counts
     bdf = module["bdf"] if module else ""
     return f"{name} ({bdf})" if name and bdf else name or bdf or "an InfiniBand port"

@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.host_tables import has_rows
+from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
+from busbw.machine.nccl.log_model import NcclLog
 
 NAME = "stuck-in-collective"
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    if any(SIGNATURES[name].severity is not Severity.NOTE for scan in facts.scans for name in scan.hits):
+    if any(_ends(scan, log) for log, scan in zip(facts.logs, facts.scans, strict=True)):
         return  # it ended for a reason that the log tells
     for log, scan in zip(facts.logs, facts.scans, strict=True):
         if any(not place.complete for each in log.communicators for place in each.ranks):
@@ -34,3 +36,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
             Proof(instruction="run with NCCL_P2P_DISABLE=1, NCCL_IB_DISABLE=1 and NCCL_SHM_DISABLE=1 in turn"),
             stage=Stage.FAILURE,
         )  # fmt: skip
+
+
+def _ends(scan: Scan, log: NcclLog) -> bool:
+    """Whether the log tells of what may have ended it: nothing that the ranks met after, and no mere effect."""
+    met = max((place.end or 0 for each in log.communicators for place in each.ranks), default=0)
+    return any(
+        SIGNATURES[name].severity is not Severity.NOTE and SIGNATURES[name].stage < Stage.EFFECT and hit.last > met
+        for name, hit in scan.hits.items()
+    )

@@ -31,7 +31,7 @@ WORDS = (
         "captur",
     ),
     *("warm", "data ", "data_", "files", "examples", "samples", "shards", "decod", "beam", "on main", "on the main"),
-    *("on rank 0", "generating", "%|"),
+    *("on rank 0", "generating", "%|", "members", ".tar", "parquet", "archive"),
 )
 """One of these is in each line that tells of such work."""
 _MOST, _MAX_LOOK = 256, 400
@@ -119,6 +119,15 @@ KINDS: Mapping[str, _Kind] = {
             "who has fewer comes to the evaluation first. Horovod: HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
         ),
         (
+            "read",
+            r"\b(?:scan(?:s|ning)?|open(?:s|ing)?|read(?:s|ing)?|extract(?:s|ing)?|unpack(?:s|ing)?|untar\w*|stag(?:e|ing)"
+            r"|copy(?:ing)?|list(?:s|ing)?|stat)\b.{0,80}(?:\.(?:tar|tgz|zip|parquet|arrow|npy|bin|jsonl|tfrecord|h5|mds)\b"
+            r"|\b(?:shards?|members|archives?|parquet|index(?:es)?|files)\b)",
+            "reads its part of the data",
+            "look at what that rank reads: its storage and cache, an index that is missing, shards of equal size. Copy "
+            "the data to a local disk, or make its index once before the job",
+        ),
+        (
             "input",
             "(?!)",  # told by what ranks say of their times
             "waits far longer for its data than the others",
@@ -161,7 +170,8 @@ _ENDED = re.compile(
     re.IGNORECASE,
 )
 _DATA = re.compile(
-    r"\bdata(?:loader|set)?[ _-]?(?:is )?(?:ready|loaded|load\w*|fetch\w*|wait\w*|time|read\w*)\b\D{0,24}"
+    r"\bdata(?:(?:loader|set)?[ _-]?(?:is )?(?:ready|loaded|load\w*|fetch\w*|wait\w*|time|read\w*)\b\D{0,24}"
+    r"|[ =:]{1,2})"
     r"(?P<seconds>\d{1,6}(?:\.\d{1,6})?) ?s(?:ec\w*)?\b",
     re.IGNORECASE,
 )

@@ -9,6 +9,8 @@ _TAG = r"(?:\[\d{1,7}(?:,\d{1,7})?\](?:<std\w{3}>:?)?)?"
 ROW = re.compile(
     r"(?:^|[\s\]:])\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+(?:[a-z]\w*\s+)?(?:-?\d{1,7}" + _TAG + r"\s+)?[\d.]+"
 )
+_OF_OTHERS = re.compile(r"\s{0,40}\d{1,20}(?:\s{1,40}\d{1,16}(?:\.\d{1,9})?){2,12}\s{0,40}$")
+"""A row of a table of somebody's own: figures alone."""
 _TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
 _KERNEL_TIME = re.compile(r"\[ *\d+\.\d{6}\]")
@@ -27,7 +29,7 @@ def count_table(line: str, kinds: dict[str, int]) -> None:
     """Headers and rows of nccl-tests: a header without rows is a test that never came back."""
     if "algbw" in line and "busbw" in line:
         kinds["headers"] += 1
-    elif kinds["headers"] and ROW.search(line):
+    elif kinds["headers"] and (ROW.search(line) or _OF_OTHERS.match(line)):
         kinds["rows"] += 1
     elif "# Out of bounds" in line or "# Avg bus" in line:
         kinds["ends"] += 1

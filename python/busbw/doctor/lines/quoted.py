@@ -104,6 +104,15 @@ _LINES = (
     r"|run into|running into|there (?:is|are)|an?y?) ",
     r"\b(?:may|can|could|might|would|will) (?:also )?return `?(?-i:cuda|nccl|CUDA|EAGAIN)",
     r"\b(?:is|are) not an? (?:error|failure)\b",
+    # What somebody looked for and did not find, told in words.
+    r"\b(?:I|we|I've|we've|admins?)\b.{0,60}\b(?:verified|checked|confirmed|made sure|ensured|ruled out)\b.{0,60}"
+    r"\b(?:there (?:is|are|was|were) no|no \w{2,20} (?:is|are) (?:on|set|enabled|active)|(?:is|are) (?:off|disabled))\b"
+    r"|^[^\[{]{0,80}\bno (?:Xids?|OOMs?|ECC(?: errors?)?|AER|MCEs?|NVLink errors?|errors?|messages)"
+    r"(?: (?:messages|lines|errors|events))? (?:in|from) (?:the )?(?:dmesg|journal\w*|syslog|kernel|logs?)\b",
+    # What a loader of images counts of files that it leaves out.
+    r"\bScanning \S{1,200} {0,3}\d{1,9} images, \d{1,9} backgrounds, \d{1,9} corrupt\b",
+    # A part that a program places elsewhere, as it does for tables that are looked up.
+    r"\bcannot be used with preferred buffer type \w{1,30}, using \w{1,30} instead\b",
     # Names of tasks, and events of a machine's log that ended.
     r"^(?:TASK|PLAY|RUNNING HANDLER) \[|\|\s{0,8}Deasserted\s*$",
     # Alerts that are over, checks that are told to be good, each in a line of its own.

@@ -9,14 +9,15 @@ from __future__ import annotations
 _WORKS = (
     r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)"
     # No comment of a script, and no part of a path or a command's name.
-    r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|is fine|finish(?:es|ed)|succeed(?:s|ed)|no hang"
+    r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|trains|is fine|(?:finish|complet)(?:es|ed)"
+    r"|succeed(?:s|ed)|no hang"
     r"|solve[sd]|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
 )
 """That something did, behind its name on the same line."""
 
 _SEVERAL = (
-    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits ib-completion-error ib-retry "
-    "ib-remote-error wrong-results cuda-call-failed cuda-not-supported invalid-argument nccl-error"
+    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits stands-still ib-completion-error "
+    "ib-retry ib-remote-error wrong-results cuda-call-failed cuda-not-supported invalid-argument nccl-error"
 )
 """Findings that have several readings, of which a setting that helps shows one."""
 
@@ -77,7 +78,11 @@ NCCL_P2P_LEVEL set by environment to (?P<level>SYS|PHB|PXB|[345])\b ; direct acc
  /dev/gdrdrv), --cap-add=IPC_LOCK,SYS_NICE,NET_RAW,SYS_RAWIO,SYS_ADMIN, --security-opt seccomp=unconfined, limits.
  Kubernetes: securityContext. Without it: {{fix}}
 """,
-    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits p2p-broken": rf"""
+    "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits p2p-broken stands-still": rf"""
+NCCL_P2P_DISABLE=1\b{_WORKS} && (?P<set>\b(?:intel|amd)_iommu=on\b)(?![^\n]{{0,400}}iommu=pt) ; transfers from GPU to
+ GPU (P2P) hang or fail here, and the kernel was started with {{set}}: the IOMMU or ACS redirects them ;
+ boot with iommu=pt, or without {{set}} (or switch VT-d, AMD-Vi and ACS off in the BIOS); lspci -vvv | grep ACSCtl
+ shows bridges that still redirect (ReqRedir+). Until then NCCL_P2P_DISABLE=1
 NCCL_P2P_DISABLE=1\b{_WORKS} ; transfers from GPU to GPU (P2P) hang or fail here: with NCCL_P2P_DISABLE=1 it
  passes ({{title}}) ;
  look for what breaks P2P on this machine. ACS on PCIe bridges: lspci -vvv | grep ACSCtl, and switch ReqRedir off. The
@@ -85,7 +90,7 @@ NCCL_P2P_DISABLE=1\b{_WORKS} ; transfers from GPU to GPU (P2P) hang or fail here
  samples (p2pBandwidthLatencyTest) shows the
  pair. Until then NCCL_P2P_DISABLE=1
 """,
-    "watchdog-timeout init-incomplete ib-completion-error ib-retry": rf"""
+    "watchdog-timeout init-incomplete stuck-in-collective stands-still ib-completion-error ib-retry": rf"""
 NCCL_NVLS_ENABLE=0\b{_WORKS} ; NVLink multicast (NVLS) is what fails: with NCCL_NVLS_ENABLE=0 it passes ({{title}}) ;
  restart the fabric manager (of the driver's version) and reset the GPUs and NVSwitches; update NCCL; until then
  NCCL_NVLS_ENABLE=0
@@ -117,6 +122,18 @@ NCCL_IB_DISABLE=1\b{_WORKS} ; the RDMA network is what fails: with NCCL_IB_DISAB
 Disk quota exceeded|EDQUOT|errno:? 122\b ; the quota of the user or group is used up, whatever the file system has
  free ;
  quota -s, lfs quota -h or mmlsquota shows whose; delete old checkpoints and caches, write elsewhere, or have it raised
+""",
+    "nvls-multicast": r"""
+Stopp(?:ing|ed)[^\n]{0,40} (?:NVIDIA )?[Ff]abric ?[Mm]anager(?:[^\n]{0,200}\n){1,400}?[^\n]{0,80}Start(?:ing|ed)
+ [^\n]{0,40}[Ff]abric ?[Mm]anager ; the fabric manager was stopped and started again while the GPUs stayed up, and they
+ were not reset: NVLink multicast (NVLS) cannot be set up ;
+ end all programs on the GPUs and reset GPUs and NVSwitches together (nvidia-smi -r), or reboot the node; until then
+ NCCL_NVLS_ENABLE=0. Restart the fabric manager only with such a reset
+nvidia-fabricmanager(?:[^\n]{0,200}\n){1,6}?[^\n]{0,40}Active: active[^\n]{0,80}; (?P<age>[\w ]{1,20}(?:s|min|h)) ago &&
+ \bup (?P<up>\d{1,4} days?) ; the fabric manager was started {age} ago on a host that is up for {up}: the GPUs were not
+ reset after it, and NVLink multicast (NVLS) cannot be set up ;
+ end all programs on the GPUs and reset GPUs and NVSwitches together (nvidia-smi -r), or reboot the node; until then
+ NCCL_NVLS_ENABLE=0. Restart the fabric manager only with such a reset
 """,
     "nvshmem-init ib-devices-missing": r"""
 device (?P<dev>\S{1,40}) is not enumerated as an? mlx5 device && no HCA found that IBGDA ; NVSHMEM's IBGDA works with
@@ -166,6 +183,55 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
  rank its own GPU alone ({option}), so that ranks cannot open memory of each other's GPUs ;
  give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
  SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
+""",
+    "slurm-resources": r"""
+count reported lower than configured|Count changed on node && \bGres=gpu:(?P<asked>\d{1,2}g\.\d{1,3}gb):\d &&
+ ^\s{1,4}MIG (?P<have>\d{1,2}g\.\d{1,3}gb)\s{1,8}Device ; Slurm's configuration asks for parts of GPUs that the node
+ does not have: it is cut into {have} (MIG), and Gres says {asked} ;
+ cut the GPUs as Gres says (nvidia-smi mig -dci, -dgi, -cgi), or write what nvidia-smi -L lists into Gres (slurm.conf,
+ gres.conf with AutoDetect=nvml). Then scontrol reconfigure and scontrol update nodename=NODE state=resume
+""",
+    "container-start": r"""
+registry-1\.docker\.io/v2/(?P<registry>[\w-]{1,40}(?:\.[\w-]{1,40}){1,5})/\S{1,160} ; enroot asked Docker Hub for the
+ image, as the reference has no # behind the registry's name ({registry}) ;
+ write REGISTRY#IMAGE:TAG: --container-image={registry}#TEAM/IMAGE:TAG. The login in
+ ~/.config/enroot/.credentials is used for that registry then
+(?P<conf>/var/lib/rancher/(?:rke2|k3s)/agent/etc/containerd|/var/snap/microk8s/current/args) &&
+ /etc/containerd/config\.toml ; containerd of this node reads {conf}, and the container toolkit wrote its runtime to
+ /etc/containerd ;
+ give the GPU operator's toolkit the file and socket of this distribution: CONTAINERD_CONFIG={conf}/config.toml.tmpl
+ (RKE2, K3s; containerd-template.toml of MicroK8s) and CONTAINERD_SOCKET=/run/k3s/containerd/containerd.sock, then
+ restart its agent
+""",
+    "mpi-launch": r"""
+HYDU_sock_connect|unable to connect to server (?P<what>[\w.-]{2,60}) && \(No route to host\)|\(tcp\) failed: No
+ route && succeeded!|bytes from|rtt min/avg ; a firewall on mpiexec's host rejects its port: that host answers
+ otherwise ({title}) ;
+ systemctl stop firewalld there, or trust the nodes' network (firewall-cmd --zone=trusted --add-interface=ib0, or
+ --add-source=NET), on all nodes alike. Or limit the ports (I_MPI_PORT_RANGE, MPIEXEC_PORT_RANGE=50000:50100) and open
+ these
+""",
+    "collective-mismatch": r"""
+self\.meta\.sync\(|_sync_ddp|result\.py && \.log_dict\([^\n]{0,200}sync_dist=True ; ranks log different names with
+ sync_dist: a rank whose log_dict has a name more calls one more collective ({title}) ;
+ log the same names on all ranks in each step, with a value for those that the batch lacks. Or sync_dist=False and
+ torchmetrics, which reduce at the epoch's end
+""",
+    "python-exception unknown-error": r"""
+FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<from>[^'\n]{1,200})' -> '[^'\n]{1,200}' ; several ranks
+ write the same file and rename it: after the first one {from} is gone for the others ({title}) ;
+ let rank 0 alone write and rename it, with a barrier after, or give each rank a name of its own (last.rank3.pt.tmp);
+ torch.distributed.checkpoint writes the parts of all ranks
+""",
+    "illegal-access": r"""
+\bloss\W{1,3}nan\b && (?:unspecified launch failure|cudaErrorLaunchFailure) ; a loss became NaN before the kernel
+ failed, which then was a check for NaN (TORCH_NCCL_NAN_CHECK) or indices made of NaN: {title} ;
+ look at the batch of the rank whose loss is nan first: an empty batch, a mean over nothing, a division by 0, overflow.
+ Skip or mend it on all ranks alike. CUDA_LAUNCH_BLOCKING=1 shows the kernel
+(?P<what>\b[A-Za-z_]\w{0,30} ?= ?\(nil\)|\b[A-Za-z_]\w{0,30} ?[=:] ?0x0{1,16}\b) ; a kernel got a null pointer
+ ({what}), and accessed it ;
+ allocate that buffer on that device before the kernel (check what cudaMalloc returns, and for which device it was
+ called). compute-sanitizer names the kernel; NCCL only reports the error later
 """,
     "worlds-of-one": r"""
 \bMpiDefault\s{0,30}= ?none\b && \bsrun (?!--mpi=list) && !\bsrun [^\n]{0,400}--mpi[= ](?!list) ; each task is an

@@ -89,8 +89,9 @@ GTL library|GPU_SUPPORT_ENABLED ; MPI of Cray is asked to send from GPU memory, 
  (libmpi_gtl_hsa) itself, for Python mpi4py too; MPICH_GPU_SUPPORT_ENABLED=0 where only NCCL uses GPUs
 """,
     "mpi-launch": r"""
-HYDU_sock_connect|unable to get host address|unable to connect to server (?P<what>\S{2,60}) ; a host's launcher cannot
- reach mpiexec's host {what}: its name does not resolve there, or a firewall drops the port ;
+HYDU_sock_connect.{0,90} to "(?P<host>[\w.-]{2,60})"|HYDU_sock_connect|unable to get host address|unable to connect to
+ server (?P<what>\S{2,60}) ; a host's launcher cannot
+ reach mpiexec's host {host}{what}: its name does not resolve there, or a firewall drops the port ;
  getent hosts NAME on each host must give an address that the others reach; mpiexec -iface eth0 (or
  HYDRA_IFACE) names the network; open all ports between the hosts
 not enough slots|already filled ; the hosts have fewer slots than processes are asked for ;

@@ -9,7 +9,8 @@ SIGNATURE = Signature(
     patterns=(
         # A node's state, as scontrol and sinfo tell it.
         r"\bReason=(?P<what>(?!\(null\)|[Nn]one\b)[^\[\]]{4,140}?) \[\w[\w.-]{0,40}@\d{4}-",
-        r"^\W{0,3}(?P<what>\w.{3,40}?) +(?:slurm|root) +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d +[\w.,\[\]-]{1,200}$",
+        r"^\W{0,3}(?P<what>(?!.{0,40}\b(?:planned|maint\w*|swap|reserved|scheduled|upgrade|reimag\w*|test\w*|burn-?in)\b)"
+        r"\w.{3,40}?) +(?:slurm|root) +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d +[\w.,\[\]-]{1,200}$",
         r"\b(?:srun|sbatch|salloc|slurmstepd|slurmd|sacct|squeue|scontrol): (?:error|fatal): (?P<what>.{5,140})",
         r"\bslurm_\w+:? (?:error|fatal): (?P<what>.{5,120})",
     ),

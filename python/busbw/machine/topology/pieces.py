@@ -202,10 +202,17 @@ def _with_links(machine: Machine, listing: Machine) -> Machine | None:
 
     A cell of a matrix shows the fewer links of two GPUs, so that a listing tells better whose are down.
     """
-    by_index = {gpu.index: gpu for gpu in listing.gpus}
+    by_index = {gpu.index: gpu for gpu in _whole(listing, len(machine.gpus))}
     if not set(by_index) <= {gpu.index for gpu in machine.gpus}:
         return None
     return replace(machine, gpus=tuple(_linked(gpu, by_index.get(gpu.index)) for gpu in machine.gpus))
+
+
+def _whole(listing: Machine, gpus: int) -> tuple[Gpu, ...]:
+    """The GPUs of a listing without its last one, where that has fewer links than others or stands alone: cut off."""
+    lines = [gpu.nvlink_count + gpu.nvlinks_down for gpu in listing.gpus]
+    cut = lines[-1] < max(lines) or (len(lines) < gpus and not any(gpu.nvlinks_down for gpu in listing.gpus))
+    return listing.gpus[:-1] if cut else listing.gpus
 
 
 def _linked(gpu: Gpu, listed: Gpu | None) -> Gpu:
