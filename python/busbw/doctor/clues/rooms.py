@@ -118,24 +118,29 @@ def of_allocator(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
     """How much CuPy, RMM, TensorFlow, JAX or TensorRT asked for, and what mends it there."""
     if not finding.title.startswith(_UNDECIDED):
         return None
-    for seen in finding.evidence:
-        if found := _CUPY.search(seen.fact):
-            own = f", and it has {_gib(found['own'])} already" if found["own"] else ""
-            return Sharper(f"a GPU's memory is full: CuPy asked for {_gib(found['asked'])}{own}", _CUPY_CURE)
-        if _RMM.search(seen.fact):
-            return Sharper("a GPU's memory is full (RMM, the allocator of RAPIDS)", _RMM_CURE)
-        if found := _TF.search(seen.fact):
-            what = f"a tensor of shape {found['shape']}" if found["shape"] else found["size"]
-            gpu = found["gpu"] or found["bfc"]
-            jax = any(_OF_JAX.search(each.fact) for each in finding.evidence) or any(map(_by_jax, texts))
-            cure = finding.fix if jax else _TF_CURE
-            return Sharper(f"GPU {gpu} is full: {what} does not fit ({'XLA' if jax else 'TensorFlow'})", cure)
-        if found := _TRT.search(seen.fact):
-            asked = f": {_gib(found['asked'])} asked for" if found["asked"] else ""
-            return Sharper(f"a GPU's memory is full where TensorRT builds or loads an engine{asked}", _TRT_CURE)
-        if (found := _JAX.search(seen.fact)) and finding.title.endswith("(XLA)"):
-            return Sharper(f"{finding.title}: {_gib(found['asked'])} asked for at once", finding.fix)
-    return None
+    jax = any(_OF_JAX.search(seen.fact) for seen in finding.evidence) or any(map(_by_jax, texts))
+    told = (_by_allocator(seen.fact, finding, jax=jax) for seen in finding.evidence)
+    return next((each for each in told if each is not None), None)
+
+
+def _by_allocator(said: str, finding: Finding, *, jax: bool) -> Sharper | None:
+    """What one line of an allocator tells."""
+    told = None
+    if found := _CUPY.search(said):
+        own = f", and it has {_gib(found['own'])} already" if found["own"] else ""
+        told = Sharper(f"a GPU's memory is full: CuPy asked for {_gib(found['asked'])}{own}", _CUPY_CURE)
+    elif _RMM.search(said):
+        told = Sharper("a GPU's memory is full (RMM, the allocator of RAPIDS)", _RMM_CURE)
+    elif found := _TF.search(said):
+        what = f"a tensor of shape {found['shape']}" if found["shape"] else found["size"]
+        who = f"GPU {found['gpu'] or found['bfc']} is full: {what} does not fit ({'XLA' if jax else 'TensorFlow'})"
+        told = Sharper(who, finding.fix if jax else _TF_CURE)
+    elif found := _TRT.search(said):
+        asked = f": {_gib(found['asked'])} asked for" if found["asked"] else ""
+        told = Sharper(f"a GPU's memory is full where TensorRT builds or loads an engine{asked}", _TRT_CURE)
+    elif (found := _JAX.search(said)) and finding.title.endswith("(XLA)"):
+        told = Sharper(f"{finding.title}: {_gib(found['asked'])} asked for at once", finding.fix)
+    return told
 
 
 def _by_jax(text: Text) -> bool:
