@@ -23,7 +23,7 @@ MAX_EVIDENCE = 3
 MAX_TEXT = 320
 
 
-_ONLY_WITH_EFFECTS = frozenset({"connection-backlog"})
+_ONLY_WITH_EFFECTS = frozenset({"connection-backlog", "ucx-without-cuda"})
 """What hosts say now and then, and is a fault where something shows that was lost by it."""
 
 
@@ -49,7 +49,7 @@ def recognise(
     light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
     light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
     for name in _ONLY_WITH_EFFECTS & merged.keys():
-        light |= {name} if merged.keys().isdisjoint(SIGNATURES[name].explains) else set()
+        light |= {name} if not _lost_by(SIGNATURES[name], merged) else set()
     causes = {name: found for name, found in merged.items() if name not in light}
     aborted = _aborted(causes, first)
     survived = survivors(merged, scans, whole, begun, light)
@@ -171,6 +171,19 @@ def _said(hit: Hit) -> int:
     """By how many: a task that says it again has begun again."""
     labelled = all(_TASK.match(text) for _, text in hit.lines)
     return len(hit.who) if labelled and len(hit.who) < MAX_WHO else hit.count
+
+
+_SEGFAULTS = frozenset({"11", "-11", "139", "SIGSEGV", "11 (SIGSEGV)", "Segmentation fault"})
+
+
+def _lost_by(signature: Signature, merged: Mapping[str, Found]) -> bool:
+    """Whether something shows that was lost by it; of crashes those alone in which memory was used that is none."""
+    effects = merged.keys() & set(signature.explains)
+    if "process-crashed" in effects and _SEGFAULTS.isdisjoint(
+        each.get("how", "") for each in _groups(merged["process-crashed"])
+    ):
+        effects.discard("process-crashed")
+    return bool(effects)
 
 
 _ABORTS = frozenset(

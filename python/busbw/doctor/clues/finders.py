@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.jobs import (
@@ -14,6 +15,7 @@ from busbw.doctor.clues.jobs import (
     same_node_rank,
     split_of_checkpoint,
 )
+from busbw.doctor.clues.launched import peermem_not_loaded, without_launcher
 from busbw.doctor.clues.network import (
     bad_cable,
     gid_of_namespace,
@@ -34,7 +36,9 @@ from busbw.doctor.clues.programs import (
     several_launchers,
     uneven_gather,
 )
+from busbw.doctor.clues.ray import unplaced
 from busbw.doctor.clues.resume import resumed_apart
+from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -77,11 +81,17 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "init-incomplete": (blocked_ports,),
     "nccl-error": (blocked_ports,),
     "dns": (headless,),
-    "slurm-resources": (pending_pod,),
+    "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank,),
-    "gpu-memory-full": (holder_of_memory,),
+    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
+    "host-memory": (of_ray_node,),
+    "connection-refused": (for_itself_alone,),
+    "wrong-interface": (given_by_program,),
+    "loopback-interface": (given_by_program,),
+    "worlds-of-one": (without_launcher,),
+    "registration-failed": (peermem_not_loaded,),
     "python-exception": (hub_limits, split_of_checkpoint),
-    "master-unreachable": (other_port_answers,),
+    "master-unreachable": (other_port_answers, for_itself_alone, given_by_program),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
     "ib-retry": (mtu_differs, gid_that_works),
@@ -94,7 +104,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "duplicate-gpu": (local_rank_alike,),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric,),
-    "rendezvous-timeout": (ids_apart,),
+    "rendezvous-timeout": (ids_apart, given_by_program),
     "port-in-use": (several_launchers, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),

@@ -44,6 +44,19 @@ _LINKS = (
         re.compile(r"\block\b"),
         frozenset({"watchdog-timeout", "rendezvous-timeout", "stuck-in-collective", "server-waits", "init-incomplete"}),
     ),
+    # What a host keeps to itself, and memory that would have been there; the address that all were given.
+    _Link(
+        "connection-refused", re.compile("rpc-server"), frozenset({"gpu-memory-full"}), re.compile(r"llama\.cpp|ggml")
+    ),
+    _Link("wrong-interface", re.compile("gives to all nodes is"), frozenset({"master-unreachable"})),
+    _Link("master-unreachable", re.compile("gives to all nodes is"), frozenset({"watchdog-timeout"})),
+    # Who was killed answers no more.
+    _Link(
+        "host-memory",
+        re.compile("Ray killed workers|Killed process|oom-kill"),
+        frozenset({"connection-refused"}),
+        re.compile(r"socket\w{4,16}:? |NCCL|[Gg]loo|\bConnect to\b"),
+    ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
 )
 _GID_CHANGES = re.compile(r"GID table change")

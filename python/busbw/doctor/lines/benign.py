@@ -18,6 +18,7 @@ PLAIN = frozenset(_PLAIN_WORDS.split())
 _RETRIES = (
     # What is tried again is not yet a fault; the last try says so itself.
     r"(?:will (?:be )?retr(?:y|ied)|retrying in|retrying \d|(?<!still disabled)[,;.] retrying"
+    r"(?! without pipeline par| with smaller batch)"
     r"|retry \d{1,4} (?:of|/)|entering retry loop|\bbacking off (?:for )?\d"
     r"|\b(?:attempt|try) (?P<now>\d{1,3}) ?(?:/|of) ?(?!(?P=now)\b)\d{1,3} failed"
     r"|failed \((?:attempt|try) (?P<this>\d{1,3}) ?(?:/|of) ?(?!(?P=this)\b)\d{1,3}\)|trying to resume\b"
@@ -149,6 +150,10 @@ _WORDS = (
     r"\b(?:amazon-ssm-agent|google_osconfig_agent|google_guest_agent|snapd|fwupd(?:mgr)?|packagekitd|unattended-upgr\w*"
     r"|ModemManager|avahi-daemon|gnome-shell|ubuntu-advantage|esm-cache|motd-news|bluetoothd|cupsd)\[\d{1,8}\]: ",
     r"\b(?:logrotate|CRON|anacron|crond|postfix/\w{2,12}|rsyslogd|polkitd|dbus-daemon|udisksd|upowerd)\[\d{1,8}\]: ",
+    # llama.cpp keeps tables on the host by design, and goes on with less; the last try says so itself.
+    r"compute buffer allocation failed, retrying without|failed to find a memory slot for batch of size"
+    r"|failed to find free space in the KV cache, retrying",
+    r"cannot be used with preferred buffer type .{1,40}, using .{1,40} instead",
     r"level=(?:INFO|DEBUG) source=\w{1,40}\.go:\d{1,5} msg=\"Unable to load",
     r"shmem: mmap: an error occurred while determining whether or not",
     r"factory\.go:\d{1,5}\] Incompatible (?:strategy|platform) detected",

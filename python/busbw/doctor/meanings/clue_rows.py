@@ -233,6 +233,35 @@ FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<from>[^'\n]{1,200
  allocate that buffer on that device before the kernel (check what cudaMalloc returns, and for which device it was
  called). compute-sanitizer names the kernel; NCCL only reports the error later
 """,
+    "ray-error": r"""
+This node has an IP address of (?P<own>[\w.:]{3,60}?),? and Ray expects.{0,200}found raylets at (?P<known>[^\n]{3,100}?)
+ but none ; this node's address for Ray is {own}, and its cluster knows the nodes as {known} ;
+ ray stop, then ray start --node-ip-address=IP with the node's address in the network of the others (--address=HEAD:6379
+ of it too); ray.init(_node_ip_address=IP) in a driver. A node that is in no list has not joined at all
+""",
+    "duplicate-gpu": r"""
+\bdask[- ]worker\b|distributed\.(?:nanny|worker)\b|xgboost\.dask|(?<!CUDA)\bLocalCluster\( &&
+ !dask[- ]cuda|LocalCUDACluster ; {title}: plain workers of Dask do not take a GPU each, so that all use the first one ;
+ start the workers by dask-cuda: `dask cuda worker SCHEDULER:8786` (dask-cuda-worker) on each node, or
+ dask_cuda.LocalCUDACluster(), which set CUDA_VISIBLE_DEVICES for each. By hand: one dask worker --nworkers 1 per GPU,
+ each with its own CUDA_VISIBLE_DEVICES
+spark\.(?:task|executor|rapids|scheduler|barrier)|org\.apache\.spark|SparkXGB|xgboost\.spark ; {title}: Spark gave
+ tasks no GPU of their own ;
+ spark.executor.resource.gpu.amount=1, spark.task.resource.gpu.amount=1 with a discovery script, and num_workers of
+ XGBoost no more than GPUs; in standalone mode one executor per GPU (spark.executor.cores = spark.task.cpus)
+""",
+    "remote-error": r"""
+curl: \((?:52|56)\)[^\n]{0,60}(?:reset by peer|[Ee]mpty reply) && \bdocker run [^\n]{0,300}(?:-p|--publish)[ =]\d &&
+ (?:[Rr]unning on|[Ll]istening on|--host[ =]) ?(?:http://)?(?:127\.0\.0\.1|localhost) ; the server in the container
+ listens on 127.0.0.1 alone, so that the port which Docker publishes leads to nobody ;
+ start the server with --host 0.0.0.0 inside the container, or the container with --network=host
+""",
+    "connection-refused": r"""
+TF_CONFIG[^\n]{0,300}["'](?:localhost|127\.0\.0\.1):\d{2,5}["'][^\n]{0,120}["'](?!localhost|127\.)[\w.-]{3,60}:\d{2,5}
+ ; TF_CONFIG names one of several hosts localhost, which is another host for each task that reads it ;
+ write each worker's address in the network between the hosts, and the same list on all of them; tasks differ in
+ task.index alone. Each must listen on its port
+""",
     "worlds-of-one": r"""
 \bMpiDefault\s{0,30}= ?none\b && \bsrun (?!--mpi=list) && !\bsrun [^\n]{0,400}--mpi[= ](?!list) ; each task is an
  MPI world of its own (size 1, rank 0): srun was called without --mpi, and Slurm's default here is none ;

@@ -36,6 +36,11 @@ UnexpectedAdmissionError|devices unavailable for (?P<what>\S+) ; the kubelet can
  scheduler counted on: one became unhealthy, or the device plugin was restarted ;
  kubectl describe node (Allocatable), the log of the device plugin's pod and dmesg (Xid) on that node. Cordon it and
  reset or replace the device that is unhealthy, then delete the pod so that it is placed again
+Total available GPUs (?P<have>\d{1,6}) is less than total desired GPUs (?P<want>\d{1,6}) ; too few GPUs are free in
+ Ray's cluster: {have}, and the job asks for {want} ;
+ ray status: where GPUs are in use, end who holds them. Where it counts fewer than nvidia-smi -L lists: ray stop on each
+ node, unset CUDA_VISIBLE_DEVICES, ray start --num-gpus=N. Where nodes are missing: ray start --address=HEAD:6379. Or
+ set trainer.n_gpus_per_node and trainer.nnodes to what is there
 placement group|required GPUs exceeds|fulfill resource request|autoscaler ; more GPUs or nodes are asked for than Ray's
  cluster has free ;
  ray status: nodes, GPUs and who holds them; lower the tensor and pipeline parallel sizes, join more nodes (ray start

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"refused.{0,40}exceeded error retry",
         r"Connection refused",
         r"Couldn't connect to \S{1,80}:\d+",
+        r"^\W{0,3}Failed to connect to (?:\d{1,3}\.){3}\d{1,3}:\d{2,5}\s*$",  # llama.cpp, of a server of its RPC
         r"Unable to init the socket connection",
     ),
     unless=(

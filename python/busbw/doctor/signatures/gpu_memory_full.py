@@ -42,6 +42,10 @@ SIGNATURE = Signature(
         rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE}) \(GPU (?P<gpu>\d{{1,3}}); "
         rf"(?P<total>{_SIZE}) total capacity; .{{0,80}}?(?P<free>{_SIZE}) free",
         r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",
+        r"OOM when allocating tensor with shape.{0,200}device:GPU",
+        r"bad_alloc: out_of_memory\b",
+        r"Requested amount of GPU memory \(\d+ bytes\) could not",
+        r"\[TRT\].{0,120}Cuda Runtime \(out of memory\)",
         r"NVML_SUCCESS == r.{0,20}INTERNAL ASSERT FAILED",
         r"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)",
         r"ran out of memory trying to allocate",

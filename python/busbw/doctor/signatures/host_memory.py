@@ -26,7 +26,8 @@ SIGNATURE = Signature(
         r"[Ee]xit(?:ed with exit)? code:? 137\b",
         r"Memory cgroup out of memory",
         r"Failed to (?:c|re)?alloc(?:ate)? (?:host|pinned) memory",
-        r"std::bad_alloc",
+        r"std::bad_alloc(?!: out_of_memory)",
+        r"OOM when allocating tensor with shape.{0,200}device:CPU",
         r"node running low on memory",
         r"MemoryError: Unable to allocate|(?:^|\]: ?)MemoryError\W*$",
         r"Cannot allocate memory.{0,40}(?:fork|mmap)",
@@ -59,6 +60,7 @@ SIGNATURE = Signature(
         r"exceed\w* (?:hard|soft) limit \W?[hs]_(?:vmem|rss|data)",  # Grid Engine
     ),
     unless=(
+        "bad_alloc: out_of_memory",
         "ldcache error",
         "ibv_",
     ),

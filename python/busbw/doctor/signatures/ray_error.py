@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.FAILURE,
     title="Ray reports: {what}",
     patterns=(
+        r"(?P<what>This node has an IP address of .{0,300}none of these match this node's IP)",
         r"ray\.exceptions\.(?P<what>\w+.{0,140})",
         r"\(raylet\).{0,60}(?P<what>(?:ERROR|error|fail\w*)\b.{0,120})",
     ),

@@ -1,0 +1,109 @@
+"""Clues of starts: an engine for several ranks that was started by hand, and NICs that lack the way to GPU memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+
+_LAUNCHER = re.compile(
+    r"(?<![\w/-])(?:mpirun|mpiexec(?:\.hydra)?|srun|prun|flux run|trtllm-llmapi-launch|launch_triton_server\.py)\s"
+    r"|\bSLURM_(?:PROCID|NTASKS)\b|\bMpiDefault\b|^\s{0,4}\d{1,5}: \S",
+    re.MULTILINE,
+)
+_MPIRUN = re.compile(r"(?:mpirun|mpiexec(?:\.hydra)?) [^\n]{0,200}?(?:-np?|--np)[ =](?P<ranks>\d{1,5})\b")
+_ALONE = re.compile(r"\bMPI size: 1, [^\n]{0,40}rank: 0\b")
+_BY_HAND = re.compile(
+    r"^[^\n]{0,80}?(?<!\w)(?P<what>tritonserver|trtllm-serve|python3? \S{1,120}\.py)(?= |$)[^\n]{0,400}", re.MULTILINE
+)
+_SPLIT = re.compile(
+    r"\"?(?P<which>tensor_parallel|tp_size|pipeline_parallel|pp_size|world_size)\"?\s{0,4}[:=]\s{0,4}(?P<n>\d{1,4})\b"
+)
+
+
+def without_launcher(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """One process says that it is a world of its own, and no launcher is to be seen; or each of mpirun's does."""
+    alone = [(text, found) for text in texts for found in _ALONE.finditer(text.text)]
+    run = next(((text, found) for text in texts if (found := _MPIRUN.search(text.text))), None)
+    if run is not None and int(run[1]["ranks"]) > 1 and len(alone) > 1:
+        return Sharper(
+            "each process is an MPI world of its own (size 1, rank 0), though mpirun started them together: it belongs "
+            "to another MPI than the one that the program uses",
+            "take the mpirun of the MPI that the program was built with: which mpirun, and ldd of the program or of "
+            "mpi4py's MPI*.so. In containers of TensorRT-LLM that is /opt/hpcx/ompi/bin/mpirun. Or build mpi4py for "
+            "this one. Engine and GPUs are right",
+            (run[0].evidence(run[1].start()),),
+        )
+    if len(alone) != 1 or any(_LAUNCHER.search(text.text) for text in texts):
+        return None
+    sizes = {found["which"]: int(found["n"]) for text in texts for found in _SPLIT.finditer(text.text)}
+    tensor, pipeline = (
+        sizes.get(f"{long}_parallel", sizes.get(short, 1))
+        for long, short in (("tensor", "tp_size"), ("pipeline", "pp_size"))
+    )
+    ranks = max(tensor * pipeline, sizes.get("world_size", 1))
+    wants = f"{ranks} ranks (tensor parallel {tensor}, pipeline parallel {pipeline})" if ranks > 1 else "several ranks"
+    hand = next(((text, found) for text in texts if (found := _BY_HAND.search(text.text))), None)
+    what = named(hand[1]["what"]) if hand else "the program"
+    count = str(ranks) if ranks > 1 else "tp*pp"
+    triton = (
+        f"python3 scripts/launch_triton_server.py --world_size={count} (it calls mpirun -n {count}; or take "
+        "orchestrator mode)"
+        if what == "tritonserver"
+        else f"mpirun -n {count} --allow-run-as-root {what} ..., one GPU for each rank (under Slurm: srun --mpi=pmix)"
+    )
+    return Sharper(
+        f"the engine was built for {wants}, and {what} was started as one process (MPI size 1), without a launcher",
+        f"start as many ranks as the engine has: {triton}. Or build the engine anew for one GPU (tp_size 1)",
+        ((hand[0].evidence(hand[1].start("what")),) if hand else ()),
+    )
+
+
+_EFAULT = re.compile(r"Bad address")
+_LSMOD = re.compile(r"^[^\n]{0,80}[#$>] ?(?:sudo )?lsmod\b(?P<filter>[^\n]{0,120})$", re.MULTILINE)
+_MODULES = re.compile(r"^nvidia\s{1,40}\d{4,12}\s", re.MULTILINE)
+_PEER = re.compile(r"^(?:nvidia_peermem|nv_peer_mem)\s{1,40}\d{3,12}\s", re.MULTILINE)
+_MOONCAKE = re.compile(r"rdma_context\.cpp|[Mm]ooncake")
+_NIXL = re.compile(r"\bnixl|NIXL|\bUCX\b")
+
+
+def peermem_not_loaded(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """A NIC refuses GPU memory, and the list of the kernel's modules has no way to it."""
+    if not any(_EFAULT.search(seen.fact) for seen in finding.evidence):
+        return None
+    listed = next(
+        ((text, found) for text in texts if (found := _LSMOD.search(text.text)) and _shows(found["filter"])), None
+    )
+    loaded = any(_PEER.search(text.text) for text in texts)
+    lists = (
+        listed is not None and _MODULES.search(listed[0].text[listed[1].end() : listed[1].end() + 20_000]) is not None
+    )
+    mooncake = any(_MOONCAKE.search(text.text) for text in texts)
+    whose = "Mooncake" if mooncake else "NIXL" if any(_NIXL.search(text.text) for text in texts) else ""
+    if loaded or not (lists or whose):
+        return None
+    cure = (
+        "on the host: modprobe nvidia_peermem, and its name in /etc/modules-load.d; or DMA-BUF (open kernel modules of "
+        "the driver, Linux 5.12 and newer"
+        f"{'; Mooncake: built WITH_NVIDIA_PEERMEM=0' if mooncake else ''})"
+    )
+    nccl = f". Variables of NCCL do nothing for {whose}" if whose else ". Until then NCCL_NET_GDR_LEVEL=LOC"
+    segments = ". Where it is loaded: unset expandable_segments in PYTORCH_CUDA_ALLOC_CONF" if not lists else ""
+    title = (
+        "nvidia_peermem is not loaded (lsmod lists nvidia's modules without it)"
+        if lists
+        else "the way to GPU memory is missing (nvidia_peermem or DMA-BUF)"
+    )
+    return Sharper(
+        f"{title}, so that the NIC cannot register memory of GPUs (Bad address, EFAULT)",
+        f"{cure}{nccl}{segments}",
+        ((listed[0].evidence(listed[1].start()),) if listed is not None and lists else ()),
+    )
+
+
+def _shows(filtered: str) -> bool:
+    """Whether the command would list the module, where it looks for some only."""
+    return "grep" not in filtered or re.search(r"peer|nvidia|nv", filtered) is not None
