@@ -45,6 +45,21 @@ _WAIT = frozenset({"watchdog-timeout", "stuck-in-collective"})
 _FETCHES = "waits for its data"
 
 
+LOCK = "lock-and-barrier"
+
+
+def with_lock(findings: Sequence[Finding]) -> list[Finding]:
+    """Where a lock and a collective wait for each other, that time was over is no more than what follows."""
+    if not any(each.name == LOCK and each.severity is Severity.ERROR for each in findings):
+        return list(findings)
+    return [
+        replace(each, severity=Severity.NOTE, title=f"follows from {LOCK}: {each.title}")
+        if each.name in _WAIT | {"build-lock"} and each.severity is not Severity.NOTE
+        else each
+        for each in findings
+    ]
+
+
 def with_loader(findings: Sequence[Finding]) -> list[Finding]:
     """Where stacks show one rank in its loader, and others in a collective, these wait for that one."""
     loader = next((each for each in findings if each.name == "data-bound" and _by_stack(each)), None)

@@ -59,7 +59,8 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("next_data", "symbolerror", "symbol_error", "linkerrorrecovery", "initialize any net plugin"),
         *("wait_batch", "batch_wait", "batch wait", "data_wait", "input_wait", "wait_data", "wait data", "get_batch"),
         *("load_batch", "next_batch", "fetch_batch", "batch_load", "batch_fetch"),
-        *("file_baton", "filelock/_"),
+        *("file_baton", "filelock/_", "fcntl.flock", "fcntl.lockf", "lock_inode_wait", "fasteners/", "portalocker/"),
+        *("not acquired on", "file lock '"),
         *("_reasons.active", "power brake", "cpus-per-task", "cpus/task"),
     ),
 }
