@@ -102,7 +102,7 @@ _WORDS = (
     # A bug report's list of files that a host has not.
     r"^\*{3} \w{2,12}: cannot (?:access|open|stat) ",
     r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",
-    r"\[[\w.-]{1,60}:\d{3,8}\] (?:Signal code: |Failing at address: )",
+    r"\[[\w.-]{1,60}:\d{3,8}\] (?:Signal code: (?!Invalid permissions)|Failing at address: )",
     r"cannot find a corresponding process|metrics exporter agent",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN(?! NCCL version mismatch)",

@@ -30,6 +30,12 @@ def _tell(groups: Sequence[Mapping[str, str]]) -> str:
     return f"a buffer in GPU memory was given to an MPI that cannot read it (no CUDA-aware build){how}"
 
 
+_CALLS = (
+    r"(?P<frame>opal_convertor_\w{2,30}|mca_(?:btl|pml)_\w{2,40}|P?MPI_(?!Init|Finalize)[A-Z]\w{2,30}|MPIR_Localcopy"
+    r"|uct_mm_ep_\w{2,30}|ompi_coll_\w{2,60})"
+)
+"""Frames in which MPI copies a message, and those of the calls around them."""
+
 SIGNATURE = Signature(
     name="mpi-gpu-buffer",
     stage=Stage.SETTING,
@@ -45,11 +51,8 @@ SIGNATURE = Signature(
         r"|^# Configured with: .{0,400}--without-cuda\b)",
         r"(?P<segv>Signal: Segmentation fault \(11\)|Caught signal 11 \(Segmentation fault)",
         # Frames of a stack: UCX's and gdb's, and those of the C library.
-        r"(?:^|[\]>:|])\s{0,4}#?\d{1,3} {1,3}(?:0x[0-9a-f]{6,16} )?(?:in )?"
-        r"(?P<frame>opal_convertor_\w{2,30}|mca_(?:btl|pml)_\w{2,40}|P?MPI_(?!Init|Finalize)[A-Z]\w{2,30}|MPIR_Localcopy"
-        r"|uct_mm_ep_\w{2,30}|ompi_coll_\w{2,60})\b",
-        r"\[ ?\d{1,3}\] \S{1,200}\((?P<frame>opal_convertor_\w{2,30}|mca_(?:btl|pml)_\w{2,40}|P?MPI_(?!Init|Finalize)[A-Z]\w{2,30}"
-        r"|MPIR_Localcopy|uct_mm_ep_\w{2,30}|ompi_coll_\w{2,60})\+0x",
+        r"(?:^|[\]>:|])\s{0,4}#?\d{1,3} {1,3}(?:0x[0-9a-f]{6,16} )?(?:in )?" + _CALLS + r"\b",
+        r"\[ ?\d{1,3}\] \S{1,200}\(" + _CALLS + r"\+0x",
     ),
     holds=_holds,
     explains=("cuda-call-failed", "mpi-other", "mpi-error", "python-exception"),
