@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.jobs import (
     holder_of_memory,
@@ -78,6 +79,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "dns": (headless,),
     "slurm-resources": (pending_pod,),
     "rank-count": (same_node_rank,),
+    "host-memory": (copies_of_model,),
     "gpu-memory-full": (holder_of_memory,),
     "python-exception": (hub_limits, split_of_checkpoint),
     "master-unreachable": (other_port_answers,),

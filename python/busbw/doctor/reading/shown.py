@@ -32,7 +32,7 @@ CLUED = frozenset(
     | {"mixed-networks", "version-mismatch", "connection-refused", "wrong-interface", "remote-error", "wrong-results"}
     | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error", "dns", "rank-count"}
     | {"slurm-resources", "gpu-memory-full", "python-exception", "gpu-not-visible", "driver-mismatch"}
-    | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ"}
+    | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ", "host-memory"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
