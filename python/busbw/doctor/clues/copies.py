@@ -56,8 +56,8 @@ def copies_of_model(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
         seen = Evidence(text.evidence(sum(len(each) + 1 for each in lines[:last])).fact, text.source, last + 1)
         if many < 2:
             return Sharper(
-                "the host ran out of memory while a model was loaded, of which each rank that loads for itself holds a copy"
-                ": a process was killed or could not allocate",
+                "the host ran out of memory while a model was loaded, of which each rank that loads for itself holds "
+                "a copy: a process was killed or could not allocate",
                 _SAVES, (seen,),
             )  # fmt: skip
         return Sharper(

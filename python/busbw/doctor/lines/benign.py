@@ -146,6 +146,10 @@ _WORDS = (
     r"^-- (?!Configuring incomplete)\S.{0,120}\b(?:not found|NOT found|failed|disabled|missing|unavailable)\b",
     r"\b[Ss]kipping tactic\b|insufficient to use tactic",
     # Programs that look after a virtual machine or a desktop, and no job.
+    # Programs of a desktop and of those who watch hosts crash beside a job and not in it.
+    r"\b(?:gdbus|collectd|telegraf|node_exporter|gnome-[\w-]{1,20}|Xorg|Xwayland|nautilus|tracker-\w{1,20}|firefox|chrome"
+    r"|packagekitd|snapd|fwupd|cupsd|tuned|abrt[\w-]{0,12}|rsyslogd|zabbix_\w{1,10}|puppet|salt-minion)\[\d{1,8}\]:? "
+    r"(?:segfault at |general protection|trap )",
     r"\b(?:amazon-ssm-agent|google_osconfig_agent|google_guest_agent|snapd|fwupd(?:mgr)?|packagekitd|unattended-upgr\w*"
     r"|ModemManager|avahi-daemon|gnome-shell|ubuntu-advantage|esm-cache|motd-news|bluetoothd|cupsd)\[\d{1,8}\]: ",
     r"\b(?:logrotate|CRON|anacron|crond|postfix/\w{2,12}|rsyslogd|polkitd|dbus-daemon|udisksd|upowerd)\[\d{1,8}\]: ",
