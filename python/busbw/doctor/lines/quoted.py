@@ -125,7 +125,9 @@ _BAD = (
 _ZERO = re.compile(
     r"^[A-Za-z_:][\w:]{1,200}(?:\{.{0,600}\})? +0(?:\.0+)?(?:e\+0+)?(?: \d{10,13})?\s*$"
     rf"|^\W{{0,12}}(?:[\w./()-]{{1,60}} ){{0,4}}?\w{{0,40}}{_BAD}\w{{0,16}}(?:[_ ]\w{{1,30}}){{0,4}}[\"']?"
-    r" ?[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$"
+    r" {0,24}[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$"
+    # A counter that is the same before and after.
+    rf"|^.{{0,120}}\b\w{{0,40}}{_BAD}\w{{0,30}}\W{{1,6}}(\d{{1,18}}) ?(?:->|=>) ?\1(?:\s.{{0,20}})?$"
     # Cells of a table, and what a log counts by name.
     rf"|^\W{{0,3}}(?:\|[^|]{{0,80}}){{0,3}}\|[^|]{{0,80}}{_BAD}[^|]{{0,60}}(?:\| *0 *)+\|?\s*$"
     rf"|^.{{0,200}}\b(?:{_BAD}|oom-kill|machine check)[\w -]{{0,24}}\b(?:counts?|events?|logged|total): ?0\s*$",
@@ -164,7 +166,12 @@ def without_zeros(line: str) -> str:
 
 def is_zero(line: str) -> bool:
     """Whether the line is a counter of errors that counted none."""
-    return "0" in line and len(line) <= _MAX_LINE and _ZERO.match(line) is not None and not _EXIT.match(line)
+    return (
+        ("0" in line or "->" in line or "=>" in line)
+        and len(line) <= _MAX_LINE
+        and _ZERO.match(line) is not None
+        and not _EXIT.match(line)
+    )
 
 
 _HELP = re.compile(

@@ -11,6 +11,7 @@ from contextlib import suppress
 from busbw.doctor.lines.by_design import without_make
 from busbw.doctor.reading.answers import told
 from busbw.doctor.reading.articles import without_articles
+from busbw.doctor.reading.counter_rows import with_counters
 from busbw.doctor.reading.power import with_low_clocks, without_full_power
 from busbw.doctor.reading.smi_rows import spelled
 from busbw.doctor.reading.typesetting import without_tex
@@ -45,7 +46,9 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(without_articles(lines)))))
+    plain = _without_open_bridges(
+        without_make(with_low_clocks(without_full_power(with_counters(without_articles(lines)))))
+    )
     shown = spelled(list(told(_with_units(plain))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
 
