@@ -26,9 +26,7 @@ MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
     r"NCCL INFO|^(?:\[\w{1,12}\]:? ?)?Exception raised from |^(?:\[\w{1,12}\]:? ?)?frame #\d{1,4}: |^\W*not found\W*$"
     r"|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
-    r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]"
-    # Counters of `rdma statistic`, perfquery and sysfs: what counts many, a signature tells.
-    r"|^link \S{3,40}/\d{1,3} \w{4,40} \d|^\w{4,40}:\.{4,60}\d{1,20}\s*$|/ports/\d{1,3}/(?:hw_)?counters/\w{4,40}:\d{1,20}\s*$",
+    r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
 """Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
