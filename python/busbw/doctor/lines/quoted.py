@@ -47,8 +47,8 @@ _LINES = (
     r"^(?:[*|\\/ ]{0,12})?[\da-f]{7,12} (?:\([^)]{1,80}\) )?(?:[a-z]{2,10}(?:\([\w/., -]{1,40}\))?!?: |"
     + _VERBS
     + r"\b)",
-    r"^\W{0,6}(?:Fix(?:e[sd])?|Resolve[sd]?) (?:an? |the |some |rare |potential )?(?:\w[\w-]{0,30} ){0,3}"
-    r"(?:hang|crash|bug|issue|error|timeout|leak|race|deadlock|segfault|problem|failure|failed|corruption|\"|`)",
+    r"^\W{0,6}(?:Fix(?:e[sd])?|Resolve[sd]?):? (?:an? |the |some |rare |potential )?(?:\w[\w-]{0,30} ){0,3}"
+    r"(?:hang|crash|bug|issue|error|timeout|leak|race|deadlock|segfault|segmentation|problem|failure|failed|corruption|\"|`)",
     # Options of a program, and settings that speak of what would be done.
     r"^\s{2,}(?:-\w, )?--?[A-Za-z][\w-]{1,60}(?:[ =,]\S{1,80}){0,3}?\s{2,}\S",
     r"^(?:export )?[A-Za-z][A-Za-z0-9_]{0,60}"

@@ -12,6 +12,7 @@ from busbw.doctor.lines.by_design import without_make
 from busbw.doctor.reading.answers import told
 from busbw.doctor.reading.articles import without_articles
 from busbw.doctor.reading.counter_rows import with_counters
+from busbw.doctor.reading.histories import without_histories
 from busbw.doctor.reading.power import with_low_clocks, without_full_power
 from busbw.doctor.reading.smi_rows import spelled
 from busbw.doctor.reading.typesetting import without_tex
