@@ -47,9 +47,8 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    plain = _without_open_bridges(
-        without_make(with_low_clocks(without_full_power(with_counters(without_articles(lines)))))
-    )
+    counted = with_counters(without_histories(without_articles(lines)))
+    plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(counted))))
     shown = spelled(list(told(_with_units(plain))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
 
