@@ -1,4 +1,4 @@
-"""Files of NCCL that are set and not there: without that of the topology it goes on, without that of graphs it stops."""
+"""Files of NCCL that are set and not there: without the topology's it goes on, without that of graphs it stops."""
 
 from __future__ import annotations
 
