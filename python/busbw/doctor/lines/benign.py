@@ -120,7 +120,7 @@ _WORDS = (
     r"aborting with status: OUT_OF_RANGE: End of sequence",
     r"\b100% tests passed\b",
     # Names and buffers of a disk that its maker left out, or that a host does not give: it works without.
-    r"\bnvme\d{0,3}: (?:missing or invalid SUBNQN field|failed to allocate host memory buffer|Ignoring bogus Namespace)",
+    r"\bnvme\d{0,3}: (?:missing or invalid SUBNQN field|failed to allocate host memory buffer|Ignoring bogus Names)",
     # What systemd adds to the line that tells how a service ended.
     r"\.service: Failed with result 'exit-code'",
     # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.

@@ -164,7 +164,7 @@ _WORKS = re.compile(
 WORDS = (
     *("done", "finish", "complet", "pass", "succe", "exit", "returned", "trainer.fit", "train_runtime", "end of tests"),
     *("job", "status", "state", "ok", "failed", "[after training", "normally", "cleanly", "max", "overall health"),
-    *("number of ", "iperf", "err= 0", "executed ", "changed="),
+    *("number of ", "iperf", "err= ", "executed ", "changed="),
 )
 AGAIN_WORDS = (
     *("rendezvous'", "restart", "re-start", "starting ", "resum", "requeue", "restoring", "relaunch", "attempt"),
