@@ -20,7 +20,12 @@ _GOES_ON = ("rows", "ends", "steps")
 def with_lost_files(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; a file of the topology that is missing is a note where the run shows no loss by it."""
     names = {each.name for each in findings}
-    others = [each for each in findings if each.name != NAME and each.severity is not Severity.NOTE]
+    # What is told to follow from it failed: then it is no note.
+    others = [
+        each
+        for each in findings
+        if each.name != NAME and (each.severity is not Severity.NOTE or each.title.startswith(f"follows from {NAME}"))
+    ]
     return [_told(each, facts, names, others) if each.name == NAME else each for each in findings]
 
 

@@ -154,8 +154,8 @@ def _of_stacks(stacks: Sequence[_Stack], *, timed_out: bool) -> Finding | None:
     holder, call = _names(joined) if len(joined) == 1 else "a rank", joined[0].call
     there = f" ({joined[0].own})" if joined[0].own else ""
     return _finding(
-        f"a file lock and a barrier wait for each other: {holder} waits in {call}{there} for all ranks and holds the "
-        f"lock, and {who} wait{'s' * one} for that lock{where} and so never come{'s' * one}",
+        f"a file lock and a barrier wait for each other: {holder} holds the lock and waits in {call}{there}, and {who} "
+        f"wait{'s' * one} for the lock{where}",
         [waits[0].lock, joined[0].joins],
     )
 
@@ -175,7 +175,7 @@ def _of_lines(locks: _Locks, late: Collection[str]) -> Finding | None:
                 of = f" ({clean(shortened(file or other, 80))})" if file or other else ""
                 return _finding(
                     f"a file lock and a collective wait for each other: rank {holding} holds the lock{of} and waits "
-                    f"for all ranks, and rank {waiting} waits for that lock and so never comes",
+                    f"for all, and rank {waiting} waits for the lock",
                     [said, taken],
                 )
     return None

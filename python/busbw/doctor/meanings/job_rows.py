@@ -40,10 +40,10 @@ Unrecognized (?:element|prefix) token \W?(?P<what>[^\s"']{1,40}) ; NCCL_ALGO or 
 rank (?P<rank>\d{1,7}) of (?P<size>\d{1,7}) ranks has already checked in ; two processes were started as rank {rank} of
  {size}: one of them has the wrong rank ;
  give each process its own rank: another --node-rank (machine_rank, NODE_RANK) on each node, RANK from the launcher and
- not from a file; no process of an earlier start may be left. One ncclUniqueId per communicator and start
+ not from a file. No process of an earlier start may be left. One ncclUniqueId per communicator and start
 mismatch in rank count from procs (?P<one>\d{1,7}) : (?P<other>\d{1,7}) ; one process counts {one} ranks, and another
  {other}: they were started with different world sizes ;
- torchrun --nnodes and --nproc-per-node (or mpirun -n, WORLD_SIZE) the same on all nodes; no process of an earlier start
+ torchrun --nnodes and --nproc-per-node (or mpirun -n, WORLD_SIZE) the same on all nodes. No process of an earlier start
  may be left, and each start needs a port and an id of its own
 World size \((?P<size>\d{1,7})\) is larger than the number of available GPUs \((?P<gpus>\d{1,5})\) ; {size} ranks were
  asked for, and this node has {gpus} GPUs ;

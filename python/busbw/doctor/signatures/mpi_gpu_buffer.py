@@ -61,8 +61,8 @@ SIGNATURE = Signature(
         "osu_bw D D beside osu_bw H H"
     ),
     cure=(
-        "load an MPI that was built with CUDA (Open MPI: --with-cuda and a UCX with cuda_copy and cuda_ipc; MVAPICH: "
-        "MV2_USE_CUDA=1; Cray: MPICH_GPU_SUPPORT_ENABLED=1), or copy to host memory before the call (.cpu(), "
+        "load an MPI that was built with CUDA (Open MPI: --with-cuda and a UCX with cuda_copy and cuda_ipc). MVAPICH: "
+        "MV2_USE_CUDA=1; Cray: MPICH_GPU_SUPPORT_ENABLED=1. Or copy to host memory before the call (.cpu(), "
         "cudaMemcpy), or leave such calls to NCCL. Where it has CUDA: UCX_MEMTYPE_CACHE=n, and cudaSetDevice before "
         "MPI_Init"
     ),
