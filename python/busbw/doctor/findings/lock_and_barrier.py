@@ -17,7 +17,7 @@ from busbw.doctor.signature import Stage
 NAME = "lock-and-barrier"
 _TIMEOUTS = frozenset({"watchdog-timeout", "rendezvous-timeout", "server-waits"})
 _HEAD = re.compile(r"\bThread (?:0x)?[0-9a-fA-F]{1,16}\b[^\n]{0,60}?(?:(?P<main>MainThread)|most recent call|$)")
-_PID = re.compile(r"\b(?:Process|dump .{0,20}(?:-p|--pid)[ =]|Thread|/proc/)\s?(?P<pid>\d{2,9})\b")
+_PID = re.compile(r"(?:\bProcess|\bdump .{0,20}(?:-p|--pid)[ =]|\bThread|/proc/)\s?(?P<pid>\d{2,9})\b")
 _OTHER_THREAD = re.compile(r"threading\.py.{0,20}(?:_bootstrap|run)\b|\b_bootstrap\w* \(threading\.py")
 _LOCK = re.compile(
     r"\b_?acquire \(\S{0,80}(?:filelock|fasteners|portalocker)/\w{2,24}\.py:\d"
@@ -39,15 +39,16 @@ _LIBRARY = re.compile(
     r"|megatron/core|deepspeed|mpi4py|transformers|datasets|huggingface_hub)[/.]"
 )
 _WAITING = re.compile(
-    r"\bAttempting to acquire lock \d+ on (?P<a>\S{1,200})|\bLock \d+ not acquired on (?P<b>\S{1,200}?),? "
+    r"\bAttempting to acquire lock (?P<id>\d+) on (?P<a>\S{1,200})"
+    r"|\bLock (?P<id2>\d+) not acquired on (?P<b>\S{1,200}?),? "
     r"|[Tt]he file lock '(?P<c>[^'\n]{1,200})' could not be acquired"
     r"|\b(?:waiting|waits) (?:for|on) (?:the )?(?:file ?)?lock\b\W{0,3}(?P<d>\S{0,200})"
 )
 _TAKEN = re.compile(
-    r"\bLock \d+ acquired on (?P<a>\S{1,200})|\b(?:acquired|holds|holding|got|took) (?:the )?(?:file ?)?lock\b"
+    r"\bLock (?P<id>\d+) acquired on (?P<a>\S{1,200})|\b(?:acquired|holds|holding|got|took) (?:the )?(?:file ?)?lock\b"
     r"\W{0,3}(?:on )?(?P<d>\S{0,200})"
 )
-_GIVEN = re.compile(r"\bLock \d+ released on |\b(?:released?|freed) (?:the )?(?:file ?)?lock\b")
+_GIVEN = re.compile(r"\bLock (?P<id>\d+) released on |\b(?:released?|freed) (?:the )?(?:file ?)?lock\b")
 _WORDS = ("filelock/", "fasteners/", "portalocker/", "fcntl.", "lock_inode_wait", "not acquired on", " lock", "flock")
 
 
@@ -81,7 +82,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         if not any(words in line for line in shown.lines for words in _WORDS):
             continue
         stacks, locks = _look(shown)
-        found = _of_stacks(stacks, timed_out=bool(hits)) or _of_lines(locks, late)
+        found = _of_stacks(stacks, late, timed_out=bool(hits)) or _of_lines(locks, late)
         if found is not None and all((each.line or 0) > alive.get(shown.source, 0) for each in found.evidence[:1]):
             yield found
             return
@@ -119,24 +120,34 @@ def _of_frame(stack: _Stack, line: str, said: Evidence) -> None:
 
 
 def _of_line(locks: _Locks, line: str, said: Evidence) -> None:
-    rank = rank_of(line)
-    if not rank:
-        return
-    if _GIVEN.search(line):
-        locks.held.pop(rank, None)
-        locks.waits.pop(rank, None)
+    if found := _GIVEN.search(line):
+        if who := _whose(line, found):
+            locks.held.pop(who, None)
+            locks.waits.pop(who, None)
     elif found := _TAKEN.search(line):
-        locks.waits.pop(rank, None)
-        locks.held[rank] = said, next(filter(None, found.groups()), "")
-    elif found := _WAITING.search(line):
-        locks.waits[rank] = said, next(filter(None, found.groups()), "")
+        if who := _whose(line, found):
+            locks.waits.pop(who, None)
+            locks.held[who] = said, _file(found)
+    elif (found := _WAITING.search(line)) and (who := _whose(line, found)):
+        locks.waits[who] = said, _file(found)
+
+
+def _whose(line: str, found: re.Match[str]) -> str:
+    """Who says it: a rank, or the number of the object that stands for the lock in one process."""
+    groups = found.groupdict()
+    rank, number = rank_of(line), groups.get("id") or groups.get("id2")
+    return f"rank {rank}" if rank else f"#{number}" if number else ""
+
+
+def _file(found: re.Match[str]) -> str:
+    return next((text for name, text in found.groupdict().items() if text and not name.startswith("id")), "")
 
 
 def _said(shown: Shown, number: int) -> Evidence:
     return Evidence(clean(shortened(shown.lines[number - 1].strip(), 160)), shown.source, number)
 
 
-def _of_stacks(stacks: Sequence[_Stack], *, timed_out: bool) -> Finding | None:
+def _of_stacks(stacks: Sequence[_Stack], late: Collection[str], *, timed_out: bool) -> Finding | None:
     seen = [each for each in stacks if each.frames and (each.lock or each.joins or (each.main and not each.other))]
     waits = [each for each in seen if each.lock]
     joined = [each for each in seen if each.joins]
@@ -152,6 +163,8 @@ def _of_stacks(stacks: Sequence[_Stack], *, timed_out: bool) -> Finding | None:
             [waits[0].lock],
         )
     holder, call = _names(joined) if len(joined) == 1 else "a rank", joined[0].call
+    if holder == "a process":
+        holder, who = _known("#", late), "another one" if who == "a process" else who
     there = f" ({joined[0].own})" if joined[0].own else ""
     return _finding(
         f"a file lock and a barrier wait for each other: {holder} holds the lock and waits in {call}{there}, and {who} "
@@ -171,14 +184,23 @@ def _of_lines(locks: _Locks, late: Collection[str]) -> Finding | None:
     """By what ranks say of the lock: one of those whose time was `late` took it, another waits for the same file."""
     for waiting, (said, file) in locks.waits.items():
         for holding, (taken, other) in locks.held.items():
-            if holding in late and holding != waiting and (file == other or not file or not other):
-                of = f" ({clean(shortened(file or other, 80))})" if file or other else ""
-                return _finding(
-                    f"a file lock and a collective wait for each other: rank {holding} holds the lock{of} and waits "
-                    f"for all, and rank {waiting} waits for the lock",
-                    [said, taken],
-                )
+            named = holding.removeprefix("rank ") in late or (holding.startswith("#") and late)
+            if not named or holding == waiting or (file and other and file != other):
+                continue
+            of = f" ({clean(shortened(file or other, 80))})" if file or other else ""
+            return _finding(
+                f"a file lock and a collective wait for each other: {_known(holding, late)} holds the lock{of} and "
+                f"waits for all, and {_known(waiting, ())} waits for the lock",
+                [said, taken],
+            )
     return None
+
+
+def _known(who: str, late: Collection[str]) -> str:
+    """A rank, as it is or as the only one whose time was over."""
+    if not who.startswith("#"):
+        return who
+    return f"rank {next(iter(late))}" if len(late) == 1 and next(iter(late)) else "a process" if late else "another one"
 
 
 def _finding(title: str, seen: Sequence[Evidence | None]) -> Finding:

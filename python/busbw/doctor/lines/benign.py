@@ -121,6 +121,10 @@ _WORDS = (
     r"\b100% tests passed\b",
     # Names and buffers of a disk that its maker left out, or that a host does not give: it works without.
     r"\bnvme\d{0,3}: (?:missing or invalid SUBNQN field|failed to allocate host memory buffer|Ignoring bogus Names)",
+    # What a kernel and its journal say at each start.
+    r"\bthe BIOS has corrupted hw-PMU resources|\bERST: Error Record Serialization Table",
+    r"\bcorrupted or uncleanly shut down, renaming and replacing",
+    r"\bmlx5e_tc_\w{2,40}:\d{1,5}:.{0,24}firmware level support is missing",
     # What systemd adds to the line that tells how a service ended.
     r"\.service: Failed with result 'exit-code'",
     # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.

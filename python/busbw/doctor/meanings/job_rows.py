@@ -49,7 +49,8 @@ World size \((?P<size>\d{1,7})\) is larger than the number of available GPUs \((
  asked for, and this node has {gpus} GPUs ;
  lower tensor times pipeline parallel size to that number, or join nodes: vLLM with Ray (--distributed-executor-backend
  ray) or --nnodes. nvidia-smi -L and CUDA_VISIBLE_DEVICES say which GPUs are seen
-world[_ ]?size:? \(?(?P<size>\d{1,7})\)? is not divisible by (?P<by>[\w][\w. *x()=-]{0,60}\w\)?) ; {size} ranks are not
+world[_ ]?size:? \(?(?P<size>\d{1,7})\)? is not divisible by (?P<by>\w[\w. *x=-]{0,50}\w(?:
+ \([\w. *x=+-]{1,80}\))?) ; {size} ranks are not
  divisible by {by} ;
  choose sizes that divide: start a multiple of tensor times pipeline (times context, expert) parallel size as ranks, or
  lower these sizes
