@@ -8,11 +8,12 @@ from dataclasses import replace
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
 from busbw.doctor.clues.losses import with_losses
+from busbw.doctor.clues.lost_files import with_lost_files
 from busbw.doctor.clues.power import with_power
 from busbw.doctor.clues.power_brake import with_brake
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
-from busbw.doctor.clues.together import with_loader, with_others
+from busbw.doctor.clues.together import with_loader, with_lock, with_others
 from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -60,8 +61,9 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
-    found = with_losses(with_loader(with_work(found, facts.scans)), facts)
+    found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
     found = with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts))
+    found = with_lost_files(found, facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

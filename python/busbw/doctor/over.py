@@ -45,6 +45,8 @@ _ENDED_ON_PURPOSE = frozenset({"job-cancelled", "killed-by-launcher", "process-k
 """What is said of a job that was told to go."""
 _OF_PODS = frozenset({"container-start", "slurm-resources", "kubernetes-event", "pod-missing", "file-system", "dns"})
 """What events of a pod tell before its container starts."""
+_MOST_ONCE = 2
+"""Losses of a link that came back, beside a listing in which it works: more often it flaps."""
 _BY_LIMIT = re.compile(r"CANCELLED|LIMIT|LSF|PBS|TERM_|deadline|evict", re.IGNORECASE)
 
 
@@ -133,6 +135,8 @@ class _Job:
     def has_it_back(self, hit: Hit) -> bool:
         """Whether what was lost came back after that, and the job went on; or that was more than a day ago."""
         line, newest = hit.last, self.scan.newest
+        if line <= self.scan.course.back and line < self.scan.course.works and hit.count <= _MOST_ONCE:
+            return True  # a listing shows that it is up since
         if hit.until is not None and newest is not None and newest - hit.until > DAY_S:
             return line <= self.scan.course.back
         return line <= self.scan.course.back and line < max(self.works_until, self.scan.course.done)
@@ -209,8 +213,10 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         return True
     if signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found):
         return True
-    if all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found) or (
-        signature.name in _OF_A_PROGRAM and all(jobs[source].was_checked_without_job() for source, _ in found)
+    if (
+        _is_old(signature, found, jobs)
+        or (all(_is_of_test(hit, jobs[source].scan.course.checked) for source, hit in found))
+        or (signature.name in _OF_A_PROGRAM and all(jobs[source].was_checked_without_job() for source, _ in found))
     ):
         return True
     fatal = signature.severity is Severity.ERROR and signature.stage > Stage.DRIVER
@@ -222,6 +228,19 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         or _is_of_trial(signature, hit, jobs[source].scan.course.succeeded)
         for source, hit in found
     )
+
+
+def _is_old(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bool:
+    """Whether all lines are of days before, in a log whose job went on or ended well. Hardware stays broken."""
+    if signature.stage <= Stage.DRIVER:
+        return False
+    course = [each.scan.course for each in jobs.values()]
+    if all(hit.aged == hit.count for _, hit in found):
+        return any(each.started or each.young for each in course) or any(each.works_until for each in jobs.values())
+    newest = max((each.scan.newest for each in jobs.values() if each.scan.newest is not None), default=0.0)
+    return all(
+        hit.dated == hit.count and hit.until is not None and newest - hit.until > DAY_S for _, hit in found
+    ) and any(each.works_until and (each.scan.course.done or each.scan.kinds["ends"]) for each in jobs.values())
 
 
 def _is_of_trial(signature: Signature, hit: Hit, succeeded: int) -> bool:

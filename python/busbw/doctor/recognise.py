@@ -299,7 +299,8 @@ _LACKING = frozenset({"ib-devices-missing", "efa-missing"})
 
 
 _ASKED = re.compile(
-    r"provider efa output empty list|No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE|couldn't load driver.{0,200}symbol",
+    r"provider efa output empty list|No IB devices found|did not detect devices|Unable to find the Infiniband/RoCE"
+    r"|couldn't load driver.{0,200}symbol",
     re.IGNORECASE,
 )
 """What tools answer to somebody who looks for RDMA devices, or a driver of theirs that is there and does not fit."""

@@ -270,6 +270,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         logs=(shown(*(each for pid in (411, 412) for each in (
             f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)
     ),
+    "lock-and-barrier": lambda: healthy(logs=(shown(
+        'Thread 411 (idle): "MainThread"', "    barrier (torch/distributed/distributed_c10d.py:4159)",
+        'Thread 412 (idle): "MainThread"', "    acquire (filelock/_api.py:344)"),)),
     "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
     "uplinks-uneven": lambda: healthy(

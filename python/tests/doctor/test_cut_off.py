@@ -44,6 +44,18 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h130-causes-of-revisions": "that they are of a history is said in its head",
+    "h130-releases-of-an-operator": "that a later release went well is said further down",
+    "h130-upgrades-that-went-through": "that a later upgrade went well is said further down",
+    "h130-switch-port-back": "that the port came back, and works, is said further down",
+    "h130-link-back-and-listed": "that the link came back, and works, is said further down",
+    "h130-events-of-days-before": "that all goes well today is said further down",
+    "h130-old-kernel-log-behind-a-good-run": "the date of today, and that the run ended, are said further up and down",
+    "h130-row-replaced-since": "that the row was replaced is said further down",
+    "h130-warnings-of-a-paper": "that TeX says it is said further up",
+    "h130-a-paper-that-is-set": "that TeX says it is said further up",
+    "h130-bound-to-a-core-each": "that the run went well is said further down",
+    "h130-topology-file-is-gone-and-nothing-is-lost": "that the run went well is said further down",
     "h126-preempted-last-week": "that the job goes on is said further down",
     "h123-program-text": "that it is a program's source is said by the lines above",
     "h123-magazine": "that nobody tells of an own fault is said by all sentences together",

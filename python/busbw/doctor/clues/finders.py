@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
+from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.jobs import (
     holder_of_memory,
@@ -84,7 +85,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank,),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
-    "host-memory": (of_ray_node,),
+    "host-memory": (of_ray_node, copies_of_model),
     "connection-refused": (for_itself_alone,),
     "wrong-interface": (given_by_program,),
     "loopback-interface": (given_by_program,),

@@ -41,8 +41,10 @@ _PORT_SAID = re.compile(
 _COUNTED = re.compile(
     r"(?P<counter>SymbolErrorCounter|LinkErrorRecoveryCounter|symbol_error|link_error_recovery|rx_symbol_err_phy"
     r"|rx_crc_errors_phy|Symbol Errors|Link Error Recovery Counter)"
-    r"(?: ==|\s{0,40}[:=]\.{0,60})\s{0,12}(?P<much>\d{1,18})\b"
+    r"(?: ==|\s{0,40}[:=]\.{0,60}|(?= \d))\s{0,12}(?:\d{1,18} ?(?:->|=>) ?)?(?P<much>\d{1,18})\b"
 )
+_NAMES = re.compile(r"(?:^|[/ ])(?P<device>mlx[45]_\w{1,12}(?: port \d{1,3})?)(?=[: /])")
+"""A port's device that stands in the line itself."""
 _BER = re.compile(r"(?:Effective|Symbol)(?: Physical)? BER\s{0,40}[:=]\s{0,4}(?P<ber>\d[\d.]{0,8}[eE]-\d{1,3})")
 _ERRORS_FOR = re.compile(r"Errors for (?:0x[0-9a-f]{4,16} )?\"(?P<host>[^\"]{1,80})\"")
 _GUID_PORT = re.compile(r"GUID 0x[0-9a-f]{4,16} port (?P<port>\d{1,3}):")
@@ -121,7 +123,10 @@ def _read_counters(line: str, here: str, links: dict[str, _Link], seen: Evidence
     if "rror" not in line and "BER" not in line and "_err" not in line:
         return
     found = _GUID_PORT.search(line)
+    own = _NAMES.search(line) if found is None and "mlx" in line else None
     port = f"{here} port {found['port']}".strip() if found else here
+    if own is not None and own["device"] not in here:
+        port = f"{here}/{own['device']}".strip("/")
     counts = {each["counter"]: int(each["much"]) for each in _COUNTED.finditer(line) if int(each["much"]) >= _MANY}
     rate = _BER.search(line)
     bad = rate is not None and float(rate["ber"]) > _HIGH_BER

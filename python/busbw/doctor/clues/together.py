@@ -45,6 +45,21 @@ _WAIT = frozenset({"watchdog-timeout", "stuck-in-collective"})
 _FETCHES = "waits for its data"
 
 
+LOCK = "lock-and-barrier"
+
+
+def with_lock(findings: Sequence[Finding]) -> list[Finding]:
+    """Where a lock and a collective wait for each other, that time was over is no more than what follows."""
+    if not any(each.name == LOCK and each.severity is Severity.ERROR for each in findings):
+        return list(findings)
+    return [
+        replace(each, severity=Severity.NOTE, title=f"follows from {LOCK}: {each.title}")
+        if each.name in _WAIT | {"build-lock"} and each.severity is not Severity.NOTE
+        else each
+        for each in findings
+    ]
+
+
 def with_loader(findings: Sequence[Finding]) -> list[Finding]:
     """Where stacks show one rank in its loader, and others in a collective, these wait for that one."""
     loader = next((each for each in findings if each.name == "data-bound" and _by_stack(each)), None)
@@ -75,9 +90,28 @@ def _told(finding: Finding, facts: Facts, *, of_xla: bool) -> Finding:
         )
     if finding.name == "network-not-found" and any(_NO_PLUGIN in seen.fact for seen in finding.evidence):
         return _without_rdma(finding, facts)
+    if finding.name == "gpu-memory-error" and _was_replaced(finding, facts):
+        return replace(
+            finding,
+            severity=Severity.NOTE,
+            title="a row of a GPU's memory was to be replaced (Xid 63), and has been: none is pending (Pending: No)",
+        )
     if finding.name == "watchdog-timeout" and BOTH_WAIT in finding.title:
         return replace(finding, fix=PEERS_CURE)
     return with_stack(with_memory(finding, facts.scans) if finding.name == "gpu-memory-full" else finding, facts.scans)
+
+
+_RECORDED = re.compile(r"Xid\b.{0,40}\): ?63\b")
+_PENDING = re.compile(r"(?:^|\n)\s{2,16}Pending {2,40}: (?P<now>Yes|No)")
+
+
+def _was_replaced(finding: Finding, facts: Facts) -> bool:
+    """Whether the driver only told that a row will be replaced, and its list shows since that none waits."""
+    lines = [seen for seen in finding.evidence if seen.line]
+    if not lines or not all(_RECORDED.search(seen.fact) for seen in lines):
+        return False
+    states = {found["now"] for shown in facts.shown for found in _PENDING.finditer("\n".join(shown.lines))}
+    return states == {"No"}
 
 
 def _without_rdma(finding: Finding, facts: Facts) -> Finding:

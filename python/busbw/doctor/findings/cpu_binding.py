@@ -127,13 +127,25 @@ def _by_log(facts: Facts) -> Iterator[Finding]:
                 title = f"a rank was bound to one core, processors {write_list(cpus)}"
             else:
                 continue
+            # On one node the proxy rests, and a run that shows no wait for its processor lost nothing by it.
+            calm = who == 1 and facts.ran_on_one_node and _went_well(facts, log.source)
             yield Finding(
-                NAME, Severity.WARNING, title, (Evidence(shortened(said.text, 160), log.source, said.line),),
+                NAME, Severity.NOTE if calm else Severity.WARNING, title,
+                (Evidence(shortened(said.text, 160), log.source, said.line),),
                 Cost("small messages wait for the processor, and the proxy thread shares it"), _FIX, _PROOF,
                 # Sockets that were chosen where no RDMA is known are slow by this.
                 stage=Stage.NETWORK if facts.has_rdma else Stage.SETTING,
             )  # fmt: skip
             break
+
+
+def _went_well(facts: Facts, source: str) -> bool:
+    """Whether the job of that log went on or ended, and went through no network of the host."""
+    sockets = any("Socket" in said.text for log in facts.logs for said in log.networks.values())
+    scan = next((each for each in facts.scans if each.source == source), None)
+    if scan is None or sockets:
+        return False
+    return bool(scan.ended or scan.course.done or any(scan.kinds[each] for each in ("rows", "ends", "steps")))
 
 
 def _processors(text: str) -> tuple[tuple[int, ...], str]:

@@ -30,7 +30,12 @@ _PERCENT = re.compile(
     r"\bdata[ _]?(?:load(?:ing|er)?|wait|fetch)\w{0,8}[^%\n]{0,40}?(?P<part>\d{1,3}(?:\.\d{1,2})?) ?%", re.IGNORECASE
 )
 _WORKERS = re.compile(r"will create (?P<made>\d{1,4}) worker processes in total.{0,120}system is (?P<most>\d{1,4})\b")
-_ONE = re.compile(r"\bCPUs/Task=(?P<a>1)\b|--cpus-per-task[= ](?P<b>1)\b|Cpus_allowed_list:\s{1,8}(?P<c>\d{1,4})\s*$")
+_ONE = re.compile(
+    r"\bCPUs/Task=(?P<a>1)\b|--cpus-per-task[= ](?P<b>1)\b|Cpus_allowed_list:\s{1,8}(?P<c>\d{1,4})\s*$"
+    r"|\] (?:MCW )?[Rr]ank \d{1,7} bound to (?:socket|package)[\[ ]\d{1,3}\]?"
+    r"\[core:? ?L?\d{1,4}(?:\[hwt:? ?[\d-]{1,9}\])?\]"
+    r"(?:: |:?\s*$)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
             few = "worker processes" in line and (found := _WORKERS.search(line)) and found
             if few and int(few["made"]) > int(few["most"]):
                 said = f": {few['made']} loaders share {few['most']} processor{'s' * (few['most'] != '1')}"
-            elif ("pus" in line or "PUs" in line) and _ONE.search(line):
+            elif ("pus" in line or "PUs" in line or " bound to " in line) and _ONE.search(line):
                 said = ": each rank has one processor for itself and its loaders"
             else:
                 continue

@@ -103,7 +103,7 @@ _WORDS = (
     # A bug report's list of files that a host has not.
     r"^\*{3} \w{2,12}: cannot (?:access|open|stat) ",
     r"\*\*\* (?:End of error message|Process received signal) \*\*\*(?!.{0,4}\w)",
-    r"\[[\w.-]{1,60}:\d{3,8}\] (?:Signal code: |Failing at address: )",
+    r"\[[\w.-]{1,60}:\d{3,8}\] (?:Signal code: (?!Invalid permissions)|Failing at address: )",
     r"cannot find a corresponding process|metrics exporter agent",
     # NCCL's RAS only watches; its port may be taken by another job of the host.
     r"ras/\w+\.\w{1,2}:\d+ NCCL WARN(?! NCCL version mismatch)",
@@ -120,6 +120,12 @@ _WORDS = (
     r"failed to sync (?:configmap|secret) cache: timed out",
     r"aborting with status: OUT_OF_RANGE: End of sequence",
     r"\b100% tests passed\b",
+    # Names and buffers of a disk that its maker left out, or that a host does not give: it works without.
+    r"\bnvme\d{0,3}: (?:missing or invalid SUBNQN field|failed to allocate host memory buffer|Ignoring bogus Names)",
+    # What a kernel and its journal say at each start.
+    r"\bthe BIOS has corrupted hw-PMU resources|\bERST: Error Record Serialization Table",
+    r"\bcorrupted or uncleanly shut down, renaming and replacing",
+    r"\bmlx5e_tc_\w{2,40}:\d{1,5}:.{0,24}firmware level support is missing",
     # What systemd adds to the line that tells how a service ended.
     r"\.service: Failed with result 'exit-code'",
     # How a kernel was started, details of an error of which another line tells the fate, and a disk's list of refusals.
@@ -147,6 +153,10 @@ _WORDS = (
     r"^-- (?!Configuring incomplete)\S.{0,120}\b(?:not found|NOT found|failed|disabled|missing|unavailable)\b",
     r"\b[Ss]kipping tactic\b|insufficient to use tactic",
     # Programs that look after a virtual machine or a desktop, and no job.
+    # Programs of a desktop and of those who watch hosts crash beside a job and not in it.
+    r"\b(?:gdbus|collectd|telegraf|node_exporter|gnome-[\w-]{1,20}|Xorg|Xwayland|nautilus|tracker-\w{1,20}|firefox|chrome"
+    r"|packagekitd|snapd|fwupd|cupsd|tuned|abrt[\w-]{0,12}|rsyslogd|zabbix_\w{1,10}|puppet|salt-minion)\[\d{1,8}\]:? "
+    r"(?:segfault at |general protection|trap )",
     r"\b(?:amazon-ssm-agent|google_osconfig_agent|google_guest_agent|snapd|fwupd(?:mgr)?|packagekitd|unattended-upgr\w*"
     r"|ModemManager|avahi-daemon|gnome-shell|ubuntu-advantage|esm-cache|motd-news|bluetoothd|cupsd)\[\d{1,8}\]: ",
     r"\b(?:logrotate|CRON|anacron|crond|postfix/\w{2,12}|rsyslogd|polkitd|dbus-daemon|udisksd|upowerd)\[\d{1,8}\]: ",

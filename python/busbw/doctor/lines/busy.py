@@ -34,7 +34,8 @@ WORDS = (
     *("on rank 0", "generating", "%|", "members", ".tar", "parquet", "archive"),
 )
 """One of these is in each line that tells of such work."""
-_MOST, _MAX_LOOK = 256, 400
+_MOST, _MAX_LOOK, _MOST_KINDS = 256, 400, 4096
+_ALIKE = str.maketrans("0123456789", "0000000000")
 LONG_S = 30.0
 """A work that took less is not remembered once it has ended."""
 _TOOK = re.compile(
@@ -185,6 +186,7 @@ class Busy:
     data: dict[str, tuple[float, int, str]] = field(default_factory=dict)
     long: dict[str, tuple[float, Work]] = field(default_factory=dict)
     """By rank, the longest work that ended and told its seconds."""
+    _kinds: dict[str, str] = field(default_factory=dict)
 
     def look(self, line: str, number: int) -> bool:
         """Whether the line tells of such a work; takes note of it."""
@@ -195,7 +197,7 @@ class Busy:
             if len(self.data) < _MOST and (before is None or float(slow["seconds"]) > before[0]):
                 self.data[rank] = (float(slow["seconds"]), number, line.strip())
             return True
-        kind = kind_of(line)
+        kind = self._kind_of(line)
         mine = self.open.get(rank)
         steps = _STEPS.search(line)
         if not kind and mine is not None and steps and not _NO_WORK.search(line):
@@ -209,6 +211,16 @@ class Busy:
         elif rank in self.open or len(self.open) < _MOST:
             self.open[rank] = Work(kind, number, line.strip())
         return True
+
+    def _kind_of(self, line: str) -> str:
+        """The kind of work that the line tells of: bars repeat, and no figure changes what they are of."""
+        bare = line.translate(_ALIKE)
+        kind = self._kinds.get(bare)
+        if kind is None:
+            kind = kind_of(line)
+            if len(self._kinds) < _MOST_KINDS:
+                self._kinds[bare] = kind
+        return kind
 
     def _note_time(self, rank: str, work: Work) -> None:
         """A work that ended, with the seconds that it says it took."""

@@ -59,9 +59,10 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("next_data", "symbolerror", "symbol_error", "linkerrorrecovery", "initialize any net plugin"),
         *("wait_batch", "batch_wait", "batch wait", "data_wait", "input_wait", "wait_data", "wait data", "get_batch"),
         *("load_batch", "next_batch", "fetch_batch", "batch_load", "batch_fetch"),
-        *("file_baton", "filelock/_"),
         # Servers that tell on which address they listen.
         *("endpoint ", "listen ", "local node ip: 127.", "on 127.0.0.1:", "on localhost:", "//127.0.0.1:"),
+        *("file_baton", "filelock/_", "fcntl.flock", "fcntl.lockf", "lock_inode_wait", "fasteners/", "portalocker/"),
+        *("not acquired on", "file lock '"),
         *("_reasons.active", "power brake", "cpus-per-task", "cpus/task"),
     ),
 }

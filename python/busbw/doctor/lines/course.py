@@ -136,8 +136,14 @@ _STARTED = re.compile(
     r"^\s{0,12}Normal\s{1,40}Started\s{1,40}(?!\S{1,12} \(x)\S.{1,80}\bkubelet\b.{1,60}"
     r"(?:[Ss]tarted container|[Cc]ontainer started)"
 )
+_YOUNG = re.compile(
+    r"\s{0,12}(?:\d{1,3}[smh]){1,2}\s{1,12}Normal\s{1,12}(?:Started|Created|Pulled|Scheduled|Completed)\s"
+    r"|\w[\w.-]{2,100} {1,40}([1-9]\d?)/\1 {1,20}Running {1,20}\d"
+)
+"""Rows of `kubectl get events` and `kubectl get pods`."""
 _BACK = re.compile(
     r"\b(?:nv)?links?\b.{0,80}?\b(?:up|active|restored|recovered|trained|re-?established)\b(?! to down)"
+    r"|\bIF_UP: Interface \S{1,40} is up\b|Interface \S{1,40}, changed state to up\b"
     r"|\bport (?:active|up)\b|\b(?:interface|protocol)\b.{0,80}\bchanged state to up\b"
     r"|\b(?:port|interface|node|server|connection|fabric|slave)\b.{0,80}\b"
     r"(?:(?:is|came|comes|went) (?:back|up|ready|active)|up again|active again|ready again|restored|recovered"
@@ -148,17 +154,50 @@ _NOT_BACK = re.compile(
     r"\b(?:not|never|down|no longer|in-?active|inactive|fail\w*|waiting|unable|cannot|lost|set up)\b|n't\b",
     re.IGNORECASE,
 )
+_WORKS = re.compile(
+    r"^\s{0,24}(?:State: *Active|Physical state: *LinkUp|(?:port_)?state:\s{1,16}(?:PORT_|4: )ACTIVE"
+    r"|phys state:\s{1,8}5: LinkUp|Link detected: yes)\b"
+    r"|^(?:Ethernet|Eth|et-|xe-|swp)\d\S{0,12} is up\b",
+    re.IGNORECASE,
+)
+"""How listings show a port that works as they were made."""
 WORDS = (
     *("done", "finish", "complet", "pass", "succe", "exit", "returned", "trainer.fit", "train_runtime", "end of tests"),
     *("job", "status", "state", "ok", "failed", "[after training", "normally", "cleanly", "max", "overall health"),
-    *("number of ", "iperf", "err= 0", "executed ", "changed="),
+    *("number of ", "iperf", "err= ", "executed ", "changed="),
 )
 AGAIN_WORDS = (
     *("rendezvous'", "restart", "re-start", "starting ", "resum", "requeue", "restoring", "relaunch", "attempt"),
     *("schedule", "$ ", "# ", "> ", "restart_count", "newest ", "loaded "),
 )
-WISH_WORDS = ("^c", "sigterm", "sigusr", "preempt", "signal", "checkpoint", "ckpt", "snapshot", "saved", "kubelet")
-BACK_WORDS = ("protocol", "link", "port", "interface", "node", "server", "connection", "fabric", "slave")
+WISH_WORDS = (
+    "^c",
+    "sigterm",
+    "sigusr",
+    "preempt",
+    "signal",
+    "checkpoint",
+    "ckpt",
+    "snapshot",
+    "saved",
+    "kubelet",
+    "normal ",
+    " running",
+)
+BACK_WORDS = (
+    "state: active",
+    " is up",
+    "if_up",
+    "protocol",
+    "link",
+    "port",
+    "interface",
+    "node",
+    "server",
+    "connection",
+    "fabric",
+    "slave",
+)
 
 
 @dataclass(slots=True)
@@ -169,10 +208,10 @@ class Course:
     `first` is the first one after the last sign of life, `whole` the last that no rank says of itself, and `said` the
     last in words of the work; `done_at` the time in front of the last, or of the step before it; `succeeded`:
     those of a launcher or scheduler; `checked`: all tests passed; `again`: the job or a part of it began again; `back`:
-    a link, port or host came back; `by_hand`: somebody pressed Ctrl-C; `noticed`: the job was told that it has to go,
-    `prepared`: it had saved its state then; `started`: a pod's container started, for the first time; `served`: a
-    server answered. `beats` counts the lines by which the job shows that it goes on, `busy` is what ranks do for
-    themselves.
+    a link, port or host came back; `works`: a listing shows a port that works; `by_hand`: somebody pressed Ctrl-C;
+    `noticed`: the job was told that it has to go, `prepared`: it had saved its state then; `started`: a pod's container
+    started, for the first time; `young`: an event of today tells that all goes well; `served`: a server answered.
+    `beats` counts the lines by which the job shows that it goes on, `busy` is what ranks do for themselves.
     """
 
     ended: int = 0
@@ -185,11 +224,13 @@ class Course:
     checked: int = 0
     again: int = 0
     back: int = 0
+    works: int = 0
     busy: Busy = field(default_factory=Busy)
     by_hand: int = 0
     noticed: int = 0
     prepared: int = 0
     started: int = 0
+    young: int = 0
     served: int = 0
     beats: int = 0
     step: str | bytes = ""
@@ -237,6 +278,9 @@ class Course:
 
     def look_for_return(self, line: str, number: int) -> bool:
         """Whether the line tells that a link, a port or a host is back; takes note of it."""
+        if _WORKS.search(line[:MAX_LOOK]):
+            self.works = number
+            return True
         if not _BACK.search(line[:MAX_LOOK]) or _NOT_BACK.search(line[:MAX_LOOK]):
             return False
         self.back = number
@@ -268,6 +312,8 @@ class Course:
             self.prepared = number
         elif _STARTED.match(line):
             self.started = number
+        elif _YOUNG.match(line):
+            self.young = number
         else:
             return False
         return True

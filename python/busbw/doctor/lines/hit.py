@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,10 @@ from busbw.doctor.lines.speakers import speaker
 MAX_EVIDENCE = 3
 MAX_WHO = 4096
 MAX_GROUPS = 4096
+_AGED = re.compile(
+    r"\s{0,12}(?:[1-9]\d{0,3}d(?:\d{1,2}h)?\s{1,12}Warning\s|Warning\s{1,8}[A-Z]\w{2,40}\s{1,20}[1-9]\d{0,3}d(?:\d{1,2}h)?\s)"
+)
+"""Events as `kubectl get events` and `kubectl describe` show them, the last of which was days ago."""
 
 
 @dataclass(slots=True)
@@ -28,6 +33,10 @@ class Hit:
     """The earliest time that stands in front of a line (`busbw.doctor.lines.moments`)."""
     until: float | None = None
     """The latest one."""
+    dated: int = 0
+    """How many of its lines have a time with a date in front."""
+    aged: int = 0
+    """How many are rows of events that are days old, by their own first column."""
     part: str = ""
     """The part of a log in which its first line stands: that of one rank or host."""
 
@@ -38,7 +47,9 @@ class Hit:
         """Found once more, in that line; `together`: of each part of what is told a line is kept."""
         self.count += 1
         self.last = max(self.last, number)
+        self.aged += _AGED.match(line) is not None
         if (moment := moment_of(line)) is not None:
+            self.dated += 1
             self.when = moment if self.when is None else min(self.when, moment)
             self.until = moment if self.until is None else max(self.until, moment)
         if len(self.lines) < MAX_EVIDENCE or number < self.lines[-1][0]:

@@ -47,8 +47,8 @@ _LINES = (
     r"^(?:[*|\\/ ]{0,12})?[\da-f]{7,12} (?:\([^)]{1,80}\) )?(?:[a-z]{2,10}(?:\([\w/., -]{1,40}\))?!?: |"
     + _VERBS
     + r"\b)",
-    r"^\W{0,6}(?:Fix(?:e[sd])?|Resolve[sd]?) (?:an? |the |some |rare |potential )?(?:\w[\w-]{0,30} ){0,3}"
-    r"(?:hang|crash|bug|issue|error|timeout|leak|race|deadlock|segfault|problem|failure|failed|corruption|\"|`)",
+    r"^\W{0,6}(?:Fix(?:e[sd])?|Resolve[sd]?):? (?:an? |the |some |rare |potential )?(?:\w[\w-]{0,30} ){0,3}"
+    r"(?:hang|crash|bug|issue|error|timeout|leak|race|deadlock|segfault|segmentation|problem|failure|failed|corruption|\"|`)",
     # Options of a program, and settings that speak of what would be done.
     r"^\s{2,}(?:-\w, )?--?[A-Za-z][\w-]{1,60}(?:[ =,]\S{1,80}){0,3}?\s{2,}\S",
     r"^(?:export )?[A-Za-z][A-Za-z0-9_]{0,60}"
@@ -134,7 +134,9 @@ _BAD = (
 _ZERO = re.compile(
     r"^[A-Za-z_:][\w:]{1,200}(?:\{.{0,600}\})? +0(?:\.0+)?(?:e\+0+)?(?: \d{10,13})?\s*$"
     rf"|^\W{{0,12}}(?:[\w./()-]{{1,60}} ){{0,4}}?\w{{0,40}}{_BAD}\w{{0,16}}(?:[_ ]\w{{1,30}}){{0,4}}[\"']?"
-    r" ?[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$"
+    r" {0,24}[:=]+\.* ?[\"']?0(?:\.0+)?[\"']?(?:\W{0,3}| (?:us|ms|errors?|bytes?|rows?|pages?))$"
+    # A counter that is the same before and after.
+    rf"|^.{{0,120}}\b\w{{0,40}}{_BAD}\w{{0,30}}\W{{1,6}}(\d{{1,18}}) ?(?:->|=>) ?\1(?:\s.{{0,20}})?$"
     # Cells of a table, and what a log counts by name.
     rf"|^\W{{0,3}}(?:\|[^|]{{0,80}}){{0,3}}\|[^|]{{0,80}}{_BAD}[^|]{{0,60}}(?:\| *0 *)+\|?\s*$"
     rf"|^.{{0,200}}\b(?:{_BAD}|oom-kill|machine check)[\w -]{{0,24}}\b(?:counts?|events?|logged|total): ?0\s*$",
@@ -173,7 +175,12 @@ def without_zeros(line: str) -> str:
 
 def is_zero(line: str) -> bool:
     """Whether the line is a counter of errors that counted none."""
-    return "0" in line and len(line) <= _MAX_LINE and _ZERO.match(line) is not None and not _EXIT.match(line)
+    return (
+        ("0" in line or "->" in line or "=>" in line)
+        and len(line) <= _MAX_LINE
+        and _ZERO.match(line) is not None
+        and not _EXIT.match(line)
+    )
 
 
 _HELP = re.compile(

@@ -76,8 +76,8 @@ class Scanning:
         self.alive_shapes: set[bytes] = set()
         """Those shapes by which a job shows that it goes on, of which a signature might speak too."""
         self.course = Course()
-        self.course_shapes: set[bytes] = set()
-        """Those shapes by which a log tells its job's course, or that an error was dealt with."""
+        self.course_shapes: dict[bytes, frozenset[str]] = {}
+        """Shapes by which a log tells its job's course, or that an error was dealt with: of what they hold words."""
         self.excused = excuse.Excused()
         self.closed: int | None = None
         """The last sign of life before the job ended; None where it goes on, or began again."""
@@ -183,7 +183,7 @@ class Scanning:
     def _tells_state(self, key: bytes, line: str, number: int) -> bool:
         """Whether the line is of a shape by which a job shows that it ends, tries again or starts."""
         if key in self.course_shapes:
-            self._follow_course(_ESCAPES.sub("", line), number)
+            self._follow_course(_ESCAPES.sub("", line), number, self.course_shapes[key])
         if key in self.closing_shapes:
             self._close()
         elif key in self.retry_shapes:
@@ -200,7 +200,7 @@ class Scanning:
             return key in self.course_shapes
         return True
 
-    def _follow_course(self, line: str, number: int, words: Collection[str] = _OF_COURSE) -> bool:
+    def _follow_course(self, line: str, number: int, words: Collection[str]) -> bool:
         """Whether the line tells the job's course; `words`: of what it holds words."""
         told = "end" in words and self.course.look_for_end(line, number, self.alive)
         if self.course.ended == number:
@@ -364,7 +364,7 @@ class Scanning:
             (not watched.isdisjoint(_OF_COURSE) and self._follow_course(line, number, watched))
             or ("dealt" in watched and excuse.is_handled(line))
         ):
-            self.course_shapes.add(key)
+            self.course_shapes[key] = watched & _OF_COURSE
         if "start" in watched and life.START.search(line) and len(self.start_shapes) < MAX_SHAPES:
             self.start_shapes.add(key)
         elif self.began[0] and "on" in watched and life.ON.search(line):

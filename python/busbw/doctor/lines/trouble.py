@@ -104,6 +104,12 @@ _CALM = re.compile(
 )
 _ASKED = re.compile(r"\s{0,8}(?!.{0,400}(?:[:=\]]\s|\d:\d))[A-Za-z\"'].{8,400}\?\W{0,3}$")
 """What somebody asks is no line of a log."""
+_COUNTER = re.compile(
+    # `rdma statistic`, perfquery, sysfs: what counts many, a signature tells.
+    r"link \S{3,40}/\d{1,3} \w{4,40} \d|\w{4,40}:\.{4,60}\d{1,20}\s*$"
+    r"|.{0,80}/ports/\d{1,3}/(?:hw_)?counters/\w{4,40}:\d{1,20}\s*$"
+)
+"""Counters since a machine's boot: that one counted something tells nothing."""
 RULE = "-" * 60
 _RULE = re.compile(r"(?:^|[\s:])-{60,}\s*$")
 _BOXED = re.compile(
@@ -189,7 +195,7 @@ class Trouble:
         if len(self.strange) >= MAX_STRANGE:
             return False
         words = _words_in(line) if words is None else words
-        if _ASKED.match(line):
+        if _ASKED.match(line) or _COUNTER.match(line):
             return False
         calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
         thrown = calm and _THROWN.search(line) is not None

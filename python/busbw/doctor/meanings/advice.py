@@ -57,6 +57,8 @@ _SOME |= {
     "cuda-not-supported",
 }
 """Findings of a kind of fault: words that tell which of that kind it is stand before what is said of all."""
+_GENERAL = frozenset({"rank-count", "collective-mismatch"})
+"""Whose own title says no more than that some ranks differ: what is known of the words stands in its place."""
 _OBJECTS = (
     re.compile(r":_tensor_to_object$|:_object_to_tensor$|:(?:broadcast|all_gather|gather|scatter)_object"),
     "in a collective of objects",
@@ -195,8 +197,9 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     if family is not None and family.meaning in title:
         return finding
     if family is not None:
+        general = finding.name in _GENERAL and title == SIGNATURES[finding.name].title
         title, fix = (
-            f"{title}: {family.meaning}",
+            family.meaning if general else f"{title}: {family.meaning}",
             f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} or family.meaning in WHOLE else f'. Also: {fix}'}",
         )
     if hint:

@@ -37,6 +37,47 @@ Unrecognized (?:element|prefix) token \W?(?P<what>[^\s"']{1,40}) ; NCCL_ALGO or 
  {what} is not divisible by {by} ;
  choose sizes that divide: tensor parallel size into heads and nodes, pipeline size into layers, experts into their
  group. The batch must be a multiple of ranks times the micro batch; or start another number of GPUs
+rank (?P<rank>\d{1,7}) of (?P<size>\d{1,7}) ranks has already checked in ; two processes were started as rank {rank} of
+ {size}: one of them has the wrong rank ;
+ give each process its own rank: another --node-rank (machine_rank, NODE_RANK) on each node, RANK from the launcher and
+ not from a file. No process of an earlier start may be left. One ncclUniqueId per communicator and start
+mismatch in rank count from procs (?P<one>\d{1,7}) : (?P<other>\d{1,7}) ; one process counts {one} ranks, and another
+ {other}: they were started with different world sizes ;
+ torchrun --nnodes and --nproc-per-node (or mpirun -n, WORLD_SIZE) the same on all nodes. No process of an earlier start
+ may be left, and each start needs a port and an id of its own
+World size \((?P<size>\d{1,7})\) is larger than the number of available GPUs \((?P<gpus>\d{1,5})\) ; {size} ranks were
+ asked for, and this node has {gpus} GPUs ;
+ lower tensor times pipeline parallel size to that number, or join nodes: vLLM with Ray (--distributed-executor-backend
+ ray) or --nnodes. nvidia-smi -L and CUDA_VISIBLE_DEVICES say which GPUs are seen
+world[_ ]?size:? \(?(?P<size>\d{1,7})\)? is not divisible by (?P<by>\w[\w. *x=-]{0,50}\w(?:
+ \([\w. *x=+-]{1,80}\))?) ; {size} ranks are not
+ divisible by {by} ;
+ choose sizes that divide: start a multiple of tensor times pipeline (times context, expert) parallel size as ranks, or
+ lower these sizes
+train_batch_size\b.{0,140} (?P<all>\d{1,9}) != (?P<micro>\d{1,9}) \* (?P<acc>\d{1,9}) \* (?P<size>\d{1,9}) ; sizes of
+ batches do not fit the number of ranks: train_batch_size is {all}, and {micro} per GPU times {acc} steps times {size}
+ ranks is not ;
+ global batch = micro batch * gradient accumulation * data parallel ranks; correct one of the three in the config, or
+ leave one out ("auto")
+rank should be in range \[0, ?(?P<size>\d{1,7})[\])].{0,20}?got:? (?P<rank>-?\d{1,7}) ; rank {rank} was asked for among
+ {size} ranks, which are counted from 0 ;
+ pass ranks from 0 to the number of ranks less one (RANK, rank=), and the same number of ranks in every process
+\b(?:invalid )?rank:? (?P<rank>\d{1,7}) (?:is out of range|exceeds|>=|(?:in|of|for) (?:a )?world)\W{0,3}(?:of |size
+ |world ?size |world ){0,3}\(?(?P<size>\d{1,7})\b ; rank {rank} was asked for among {size} ranks, which are
+ counted from 0 ;
+ pass ranks from 0 to the number of ranks less one (RANK, rank=), and the same number of ranks in every process
+You set `(?P<mine>\w{2,20}=\d{1,5})` in Lightning, but the number of [\w ]{4,20} configured in SLURM
+ `(?P<theirs>--[\w-]{3,20}=\d{1,5})` ; Lightning was told {mine}, and Slurm {theirs} ;
+ let both be the same: #SBATCH --ntasks-per-node is Trainer(devices=), --nodes is num_nodes. In an interactive shell of
+ Slurm: unset SLURM_NTASKS, or start by srun
+localId (?P<rank>\d{1,7}) is out of range ; local rank {rank} is more than its node has places for ;
+ start no more ranks per node than it has GPUs, and the same number on each node
+Mesh should not be bigger than default world size (?P<size>\d{1,7})\b.{0,20}found (?P<ranks>\d{1,9}) ranks ; the device
+ mesh names {ranks} ranks, and the world size is {size} ;
+ the product of the mesh's dimensions (data, tensor, pipeline, context parallel) is the number of ranks: correct a
+ dimension, or start as many ranks
+duplicate rank (?P<rank>\d{1,7})\b ; two processes were started as rank {rank} ;
+ give each process its own rank: another --node-rank (machine_rank, NODE_RANK) on each node
 Invalid rank requested ?: ?(?P<rank>-?\d+)/(?P<size>\d+) ; rank {rank} was asked for among {size} ranks, which are
  counted from 0 ;
  pass ranks from 0 to the number of ranks less one to ncclCommInitRank (RANK, rank=), and the same number of ranks in
@@ -86,6 +127,24 @@ index out of bounds|sizes\[i\]|IndexKernel|ScatterGather|index_size ; an index i
  with CUDA_LAUNCH_BLOCKING=1 to see the line
 """,
     "collective-mismatch": r"""
+Mismatched \w{3,20} tensor shapes.{0,120}?shape (?P<one>\[[\d, ]{1,80}\]).{0,60}?(?P<other>\[[\d, ]{1,80}\]) ; ranks
+ hand Horovod tensors of different shape under one name: {one} and {other} ;
+ the last batch is mostly smaller on one rank: drop_last=True, pad to one shape, or hvd.allgather, which takes different
+ first dimensions. Else let all ranks name their tensors alike and in one order
+Mismatched \w{3,20} (?:operations|data types).{0,20}One rank (?:did an?|had type) (?P<one>\w{2,20}), but another rank
+ (?:did an?|had type) (?P<other>\w{2,20}) ; ranks hand Horovod one tensor for different calls: {one} and {other} ;
+ let all ranks call the same operation with the same type under that name: no branch by rank around it
+Rank (?P<rank>\d{1,7}) has (?P<mine>\d{1,9}) params, while rank 0 has inconsistent (?P<zero>\d{1,9}) ; the model of rank
+ {rank} has {mine} parameters, and that of rank 0 has {zero} ;
+ build the same model on all ranks: the same config, code and checkpoint, no layer by a condition that differs per rank,
+ the same parameters frozen. Print len(list(model.parameters())) per rank before DDP
+\[(?P<rank>\d{1,7})\]: params\[(?P<which>\d{1,7})\] in this process with sizes (?P<sizes>\[[\d, ]{0,80}\]) appears
+ not to match ; parameter {which} of rank {rank} has sizes {sizes}, and on rank 0 other sizes ;
+ build the same model on all ranks: the same config, vocabulary, code and checkpoint. Print the shapes per rank
+(?P<tensor>[\w./]{3,120}) \[missing ranks: (?P<ranks>\d[\d, ]{0,120})\] ; rank {ranks} never hands {tensor} to Horovod,
+ and the others wait ;
+ look at the logs and stacks of these ranks first (crash, data that ran out, another branch). Every rank must reduce the
+ same tensors in every step; hvd.join() where data is uneven
 op\.preamble\.length <= op\.nbytes\W{0,3}(?P<got>\d+) vs (?P<want>\d+) ; ranks pass tensors of different size to one
  collective: {got} bytes came where {want} were expected (Gloo) ;
  the last batch is mostly smaller on one rank: drop_last=True, pad to one shape, or gather the sizes first. Else let all

@@ -11,8 +11,11 @@ from contextlib import suppress
 from busbw.doctor.lines.by_design import without_make
 from busbw.doctor.reading.answers import told
 from busbw.doctor.reading.articles import without_articles
+from busbw.doctor.reading.counter_rows import with_counters
+from busbw.doctor.reading.histories import without_histories
 from busbw.doctor.reading.power import with_low_clocks, without_full_power
 from busbw.doctor.reading.smi_rows import spelled
+from busbw.doctor.reading.typesetting import without_tex
 from busbw.machine.topology.names import takes_bridges
 
 _WIDTHS = frozenset({80, 100, 120, 132, 160, 200})
@@ -38,11 +41,14 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     said = _of_string(text)
     if said is not None:
         return list(enumerate(spelled(said), 1))  # as the program wrote them: what came first tells causes
-    lines = [line.rstrip("\r") for line in text.split("\n")]
+    written = [line.rstrip("\r") for line in text.split("\n")]
+    lines = without_tex(written)
+    changed = changed or lines != written
     width = _width(lines)
     if width:
         return list(_joined(lines, width))
-    plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(without_articles(lines)))))
+    counted = with_counters(without_histories(without_articles(lines)))
+    plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(counted))))
     shown = spelled(list(told(_with_units(plain))))
     return list(enumerate(shown, 1)) if changed or shown != lines else None
 

@@ -47,7 +47,7 @@ _TELLING = re.compile(
     r"|\bosu_\w|\bOSU MPI|^\d{5,10}\s{1,40}\d{1,7}\.\d{1,4}\s*$|^#\s?Send Buffer on"
     r"|\dMiB \|\s*$|^\s{1,8}\d{1,3}\s{1,12}\d{1,9}\s{1,8}C\b|\bpid\s{1,8}type\b"
     r"|Cpus_allowed_list|affinity list: |%Cpu\d|\bOverSubscribe=|^Average: |\bbatch-generator |MainThread|_next_data"
-    r"|file_baton|filelock/_"
+    r"|file_baton|filelock/_|fcntl\.(?:flock|lockf)|lock_inode_wait|not acquired on|\bbarrier \(|in barrier\b"
     r"|\bdefault_limit\b|\bPower Limit\b|_prio\d_|^\s{1,8}enabled\s+[01] |\bBER\b|\b(?:spine|uplink)\S{0,12}\s.{0,80}%"
     r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|\bendpoint\s{1,12}: (?:127\.0|localhost)|\bLISTEN\b|\bLocal node IP: 127\.|\bon (?:https?://)?(?:127\.0\.0\.1|localhost):\d"

@@ -26,6 +26,10 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     if missing:
         which = next((f" {each['call']}" for each in groups if "call" in each), "")
         return f"rank {missing} never came to a collective{which} in which all others wait"
+    joined = next((each for each in groups if "joined" in each), None)
+    if joined is not None:
+        number = f" number {joined['number']}" if "number" in joined else ""
+        return f"rank {joined['joined']} joined collective{number} and never finished it"
     return _TITLE
 
 
@@ -59,6 +63,7 @@ SIGNATURE = Signature(
         r"|COLLECTIVE_DTYPE_MISMATCH|COLLECTIVE_STATE_MISMATCH)",
         r"COLLECTIVE_TYPE_MISMATCH",
         r"SIZE_OR_SYNTAX_MISMATCH",
+        r"Rank (?P<joined>\d{1,7}) joined but didn't finish collective(?: (?P<number>\d{1,12}))?",
         r"joined but didn't finish collective",
         r"didn't join collective",
         r"appears not to match sizes of",

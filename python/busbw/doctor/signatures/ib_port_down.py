@@ -27,6 +27,8 @@ SIGNATURE = Signature(
         r"async event ?: ?.{0,20}port (?:error|down)",
         r"\bport error",
         r"opensm\b.{0,160}has gone down",
+        r"%ETHPORT-\d-IF_DOWN_(?!ADMIN|CFG|NONE)\w{3,40}: Interface \S{1,40} is down",
+        r"Interface \S{1,40}, changed state to down",
         r"Line protocol on Interface.{0,80}changed state to down|\bLINK_?DOWN\b.{0,60}(?:mlx5|gpu|ib)",
         r"\b(?:NIC Link is Down|link down event)\b",
         # Switches and those who manage them name a port in many ways.

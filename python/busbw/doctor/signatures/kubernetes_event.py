@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"\bWarning {1,9}(?-i:(?P<what>(?:[A-Z]+[a-z]+){2,6})) {1,9}\S.{4,140}",
         r"\breason: (?-i:(?P<what>(?:Failed|BackOff|Evict|Unhealthy|NodeNot|Network|OOM|Invalid|Insufficient)\w*))",
         r"(?-i:(?P<what>MountVolume\.\w+ failed for volume.{0,80}|AttachVolume\.\w+ failed.{0,80}))",
+        r"(?P<what>(?:deployment|statefulset|daemonset) \S{1,80} exceeded its progress deadline)",
         # Rows of `kubectl get pods`.
         r"(?-i:^\W{0,3}[a-z0-9][\w./-]{2,120} +\d+/\d+ +(?P<what>(?:Init:)?(?:\w*(?:BackOff|Error|ImagePull|Evicted)"
         r"|ContainerStatusUnknown|NodeLost|UnexpectedAdmissionError|Unknown))\b) +\d",

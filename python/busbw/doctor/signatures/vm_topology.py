@@ -30,7 +30,14 @@ SIGNATURE = Signature(
         r"getXmlFromCpu: Unknown CPU",
         r"MLOPart mask",
     ),
-    unless=("merg", "fused nic", "tuning.cc", "nccl info attribute", "nccl info could not find real path"),
+    unless=(
+        "virtualtopology.xml",
+        "merg",
+        "fused nic",
+        "tuning.cc",
+        "nccl info attribute",
+        "nccl info could not find real path",
+    ),
     explains=("ib-devices-missing",),
     confirm="lspci -tv; NCCL_TOPO_DUMP_FILE=topo.xml and `busbw topo topo.xml`",
     cure=(

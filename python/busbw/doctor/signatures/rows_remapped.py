@@ -1,0 +1,38 @@
+"""Rows of a GPU's memory that were replaced by spare ones, as the driver's list counts them."""
+
+from collections.abc import Mapping, Sequence
+
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
+
+
+def _tell(groups: Sequence[Mapping[str, str]]) -> str:
+    """How many, and whether a bank has no spare row left."""
+    most = max((int(each["rows"]) for each in groups if "rows" in each), default=0)
+    what = (
+        f"up to {most} rows of a GPU's memory were replaced by spare ones"
+        if most > 1
+        else ("a row of a GPU's memory was replaced by a spare one")
+    )
+    title = f"{what}: nothing is lost now"
+    if any("none" in each for each in groups):
+        return f"{title}, but a bank has no spare row left: have that GPU replaced when it suits"
+    return title
+
+
+SIGNATURE = Signature(
+    name="rows-remapped",
+    stage=Stage.HARDWARE,
+    title="rows of a GPU's memory were replaced by spare ones: nothing is lost now",
+    tell=_tell,
+    patterns=(
+        r"^\s{2,16}Uncorrectable Error {2,}: (?P<rows>[1-9]\d{0,4})\s*$",
+        r"^\s{2,24}None {2,}: (?P<none>[1-9]\d{0,4} bank\(s\))",
+    ),
+    holds=lambda groups: any("rows" in each for each in groups),
+    confirm="nvidia-smi -q -d ROW_REMAPPER: Pending and Remapping Failure Occurred say No",
+    cure="watch the number: a row that waits (Pending: Yes) needs a reset of the GPU, a failure a new GPU",
+    cost="none",
+    severity=Severity.NOTE,
+    source="NVIDIA's guide to memory errors of its GPUs (row remapping)",
+)
