@@ -46,8 +46,8 @@ def first(text: str, folder: Path) -> Finding:
         ("./x: symbol lookup error: undefined symbol: fi_fabric2", "undefined-symbol", "libfabric", "EFA"),
         (f"{WARN}Something: could not read /etc/nccl/moon.conf", "nccl-warnings", "moon",
          "see that /etc/nccl/moon.conf"),
-        (f"{WARN}comm 0x55d0 has already been destroyed", "communicator-misused", "after it was destroyed", "at the end"),
-        (f"{WARN}ncclGroupEnd: not in a group call.", "communicator-misused", "without its ncclGroupStart", "pair them"),
+        (f"{WARN}comm 0x55 has already been destroyed", "communicator-misused", "after it was destroyed", "at the end"),
+        (f"{WARN}ncclGroupEnd: not in a group call.", "communicator-misused", "its ncclGroupStart", "pair them"),
         (f"{WARN}Streams given to a communicator within a NCCL group must either be all uncaptured or all captured by "
          "the same graph.", "graph-capture", "one ncclGroup mixes", "a group of"),
         (f"{WARN}NET/IB: OOO RQ is force enabled but AR is not enabled, which is required for OOO RQ (device=mlx5_3)",
