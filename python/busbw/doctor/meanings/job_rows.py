@@ -159,8 +159,8 @@ OpType=_(?:ALLGATHER|REDUCE_SCATTER)_BASE ; {title} ;
     "communicator-misused": r"""
 has already been destroyed|corrupted comm object|Process group has been destroyed ; a communicator is used after it was
  destroyed ; destroy it once, at the end of the program and after the last collective of all ranks
- (torch.cuda.synchronize, then destroy_process_group); take a new one for what comes later; no atexit or __del__ that
- calls collectives
+ (torch.cuda.synchronize, then destroy_process_group). Take a new one for what comes later. Let no atexit or __del__
+ call collectives
 in abort state ; a communicator is used after it was aborted: an earlier error or a timeout ended it ;
  mend the first error of any rank, which stands before this; after ncclCommAbort make a new communicator (torch:
  destroy_process_group, then init_process_group)
@@ -176,8 +176,8 @@ Blocking and nonblocking ; one group holds blocking and nonblocking communicator
 """,
     "graph-capture": r"""
 (?:all uncaptured or all|none or all).{0,60}captured ; one ncclGroup mixes streams that a CUDA graph captures with
- streams that none does ; let all streams of a group wait for the captured one (event record, wait) before the group, or
- send the calls that are not captured in a group of their own
+ streams that none does ; let all streams of a group wait for the captured one (event record, wait) before the group. Or send
+ the calls that are not captured in a group of their own
 watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog thread asked the GPU for an event while a CUDA graph
  was captured, and that ended the capture: a race in PyTorch ;
  a newer PyTorch, and a newer vLLM or other server, which capture so that the watchdog does not disturb

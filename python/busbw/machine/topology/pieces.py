@@ -202,9 +202,9 @@ def _with_links(machine: Machine, listing: Machine) -> Machine | None:
 
     A cell of a matrix shows the fewer links of two GPUs, so that a listing tells better whose are down.
     """
-    by_index = {gpu.index: gpu for gpu in _whole(listing, len(machine.gpus))}
-    if not set(by_index) <= {gpu.index for gpu in machine.gpus}:
+    if not {gpu.index for gpu in listing.gpus} <= {gpu.index for gpu in machine.gpus}:
         return None
+    by_index = {gpu.index: gpu for gpu in _whole(listing, len(machine.gpus))}
     return replace(machine, gpus=tuple(_linked(gpu, by_index.get(gpu.index)) for gpu in machine.gpus))
 
 
