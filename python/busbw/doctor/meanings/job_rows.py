@@ -176,7 +176,8 @@ Blocking and nonblocking ; one group holds blocking and nonblocking communicator
 """,
     "graph-capture": r"""
 (?:all uncaptured or all|none or all).{0,60}captured ; one ncclGroup mixes streams that a CUDA graph captures with
- streams that none does ; let all streams of a group wait for the captured one (event record, wait) before the group. Or send
+ streams that none does ; let all streams of a group wait for the captured one (event record, wait) before the group. Or
+ send
  the calls that are not captured in a group of their own
 watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog thread asked the GPU for an event while a CUDA graph
  was captured, and that ended the capture: a race in PyTorch ;
