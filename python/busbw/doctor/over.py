@@ -211,7 +211,9 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
         jobs[source].left(hit) or jobs[source].came_back(hit) for source, hit in found
     ):
         return True
-    if signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found):
+    if all(_is_of_ready_pods(hit, jobs[source].scan.course.ready) for source, hit in found) or (
+        signature.name in _OF_PODS and all(_is_of_start(hit, jobs[source].scan.course.started) for source, hit in found)
+    ):
         return True
     if (
         _is_old(signature, found, jobs)
@@ -258,6 +260,15 @@ def _is_of_test(hit: Hit, checked: int) -> bool:
 
 
 _EVENT = re.compile(r"\s{0,12}Warning\s{1,8}[A-Z]\w{3,40}\s")
+
+
+_OF_POD = re.compile(r"\s{0,12}(?:\S{2,10}\s{1,12})?Warning\s{1,40}[A-Z]\w{3,40}\s{1,40}pod/(?P<pod>[\w.-]{3,100})\s")
+
+
+def _is_of_ready_pods(hit: Hit, ready: Collection[str]) -> bool:
+    """Whether all of it are events of pods that are listed as ready."""
+    pods = [_OF_POD.match(text) for _, text in hit.lines]
+    return hit.count == len(hit.lines) and all(each is not None and each["pod"] in ready for each in pods)
 
 
 def _is_of_start(hit: Hit, started: int) -> bool:

@@ -141,6 +141,9 @@ _YOUNG = re.compile(
     r"|\w[\w.-]{2,100} {1,40}([1-9]\d?)/\1 {1,20}Running {1,20}\d"
 )
 """Rows of `kubectl get events` and `kubectl get pods`."""
+_READY = re.compile(r"\s{0,8}(?P<pod>\w[\w.-]{2,100}) {1,60}([1-9]\d?)/\2 {1,20}Running {1,20}\d")
+"""A row of `kubectl get pods` whose pod is ready."""
+_MOST_PODS = 512
 _BACK = re.compile(
     r"\b(?:nv)?links?\b.{0,80}?\b(?:up|active|restored|recovered|trained|re-?established)\b(?! to down)"
     r"|\bIF_UP: Interface \S{1,40} is up\b|Interface \S{1,40}, changed state to up\b"
@@ -210,8 +213,8 @@ class Course:
     those of a launcher or scheduler; `checked`: all tests passed; `again`: the job or a part of it began again; `back`:
     a link, port or host came back; `works`: a listing shows a port that works; `by_hand`: somebody pressed Ctrl-C;
     `noticed`: the job was told that it has to go, `prepared`: it had saved its state then; `started`: a pod's container
-    started, for the first time; `young`: an event of today tells that all goes well; `served`: a server answered.
-    `beats` counts the lines by which the job shows that it goes on, `busy` is what ranks do for themselves.
+    started, for the first time; `young`: an event of today tells that all goes well, `ready`: the pods that are
+    listed so; `served`: a server answered. `beats` counts the lines by which the job shows that it goes on, `busy` is what ranks do for themselves.
     """
 
     ended: int = 0
@@ -231,6 +234,7 @@ class Course:
     prepared: int = 0
     started: int = 0
     young: int = 0
+    ready: set[str] = field(default_factory=set)
     served: int = 0
     beats: int = 0
     step: str | bytes = ""
@@ -314,6 +318,8 @@ class Course:
             self.started = number
         elif _YOUNG.match(line):
             self.young = number
+            if (ready := _READY.match(line)) and len(self.ready) < _MOST_PODS:
+                self.ready.add(ready["pod"])
         else:
             return False
         return True
