@@ -214,7 +214,8 @@ class Course:
     a link, port or host came back; `works`: a listing shows a port that works; `by_hand`: somebody pressed Ctrl-C;
     `noticed`: the job was told that it has to go, `prepared`: it had saved its state then; `started`: a pod's container
     started, for the first time; `young`: an event of today tells that all goes well, `ready`: the pods that are
-    listed so; `served`: a server answered. `beats` counts the lines by which the job shows that it goes on, `busy` is what ranks do for themselves.
+    listed so; `served`: a server answered. `beats` counts the lines by which the job shows that it goes on, `busy` is
+    what ranks do for themselves.
     """
 
     ended: int = 0
