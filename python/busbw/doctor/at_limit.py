@@ -15,7 +15,8 @@ from busbw.doctor.signatures import SIGNATURES
 NAME = "job-cancelled"
 LIMIT = re.compile(
     r"TIME LIMIT|wall ?(?:clock|time)|\bcput\b|TERM_(?:RUN|CPU)LIMIT|LSF (?:run|CPU)|run time|[Dd]eadline"
-    r"|active on the node longer|execution time|execution took longer|ran longer than the maximum|timeout: sending signal|exception type=timeout",
+    r"|active on the node longer|execution time|execution took longer"
+    r"|ran longer than the maximum|timeout: sending signal|exception type=timeout",
     re.IGNORECASE,
 )
 """How schedulers, and others who give a job its time, say that this is over."""
@@ -51,12 +52,10 @@ def _is_error(name: str) -> bool:
 def _stood_before(found: Found, limit: Found, at_once: bool) -> bool:
     """Whether it came before, by times where both have one, else by the lines of a log that holds both."""
     mine, theirs = when(found), when(limit)
-    if mine is not None and theirs is not None and -NEAR_S < (gap := theirs - mine):
+    if mine is not None and theirs is not None and (gap := theirs - mine) > -NEAR_S:
         return gap > (_AT_ONCE_S if at_once else 0.0)
     ends = {source: hit for source, hit in limit if hit.lines}
-    return any(
-        hit.lines and source in ends and _is_above(hit, ends[source], at_once=at_once) for source, hit in found
-    )
+    return any(hit.lines and source in ends and _is_above(hit, ends[source], at_once=at_once) for source, hit in found)
 
 
 def _is_above(hit: Hit, end: Hit, *, at_once: bool) -> bool:

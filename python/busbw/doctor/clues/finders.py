@@ -21,6 +21,7 @@ from busbw.doctor.clues.network import (
     mtu_differs,
     other_port_answers,
 )
+from busbw.doctor.clues.platforms import closed_modules, interface_with_address, no_instance_of_aws, of_topology
 from busbw.doctor.clues.pods import headless, pending_pod
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.programs import (
@@ -92,12 +93,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ibv-call-failed": (gid_of_namespace,),
     "duplicate-gpu": (local_rank_alike,),
     "undefined-symbol": (of_two_packages, loaded_library),
-    "efa-error": (older_libfabric,),
+    "efa-error": (older_libfabric, closed_modules),
+    "efa-missing": (no_instance_of_aws,),
+    "vm-topology": (of_topology,),
+    "wrong-interface": (interface_with_address,),
     "rendezvous-timeout": (ids_apart,),
     "port-in-use": (several_launchers, holder_of_port),
     "gpu-not-visible": (parts_that_are_none,),
     "net-plugin-not-found": (plugin_beside_path,),
-    "network-not-found": (plugin_beside_path,),
+    "network-not-found": (plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
     "collective-order": (resumed_apart, behind_main_process, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process),

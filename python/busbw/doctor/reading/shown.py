@@ -33,6 +33,7 @@ CLUED = frozenset(
     | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error", "dns", "rank-count"}
     | {"slurm-resources", "gpu-memory-full", "python-exception", "gpu-not-visible", "driver-mismatch"}
     | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ"}
+    | {"vm-topology", "efa-missing", "sharp", "iommu-fault"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -49,6 +50,7 @@ _TELLING = re.compile(
     r"|\bdefault_limit\b|\bPower Limit\b|_prio\d_|^\s{1,8}enabled\s+[01] |\bBER\b|\b(?:spine|uplink)\S{0,12}\s.{0,80}%"
     r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|_reasons\.active\b|\bPower Brake\b|cpus-per-task|CPUs/Task|suggested max number of"
+    r"|\bbound to (?:socket|package)|hwloc_base_binding_policy|\bbind-to (?:core|hwthread)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
     re.IGNORECASE,
 )
