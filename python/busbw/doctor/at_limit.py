@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from busbw.doctor.finding import Severity
 from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.moments import NEAR_S
+from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.order import TOLD_BY_PEERS, Found, when
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
@@ -32,15 +33,19 @@ _ENDS = frozenset(
 _AT_ONCE_S = 60.0
 
 
-def before_limit(merged: Mapping[str, Found], survived: Collection[str]) -> set[str]:
+def before_limit(merged: Mapping[str, Found], survived: Collection[str], scans: Sequence[Scan]) -> set[str]:
     """The errors that stood before a limit of time ended the job, and that the job did not go on after."""
+    alive = {each.source: each.alive for each in scans}
     limit = merged.get(NAME)
     if limit is None or not all(LIMIT.search(text) for _, hit in limit for _, text in hit.lines[:1]):
         return set()
     return {
         name
         for name, found in merged.items()
-        if name not in _ENDS | set(survived) and _is_error(name) and _stood_before(found, limit, name in _AT_ONCE)
+        if name not in _ENDS | set(survived)
+        and _is_error(name)
+        and not all(hit.last < alive.get(source, 0) for source, hit in found)
+        and _stood_before(found, limit, name in _AT_ONCE)
     }
 
 

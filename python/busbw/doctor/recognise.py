@@ -58,7 +58,9 @@ def recognise(
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
     causes = {name: found for name, found in causes.items() if name not in survived & UNTIL_BEGUN}
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
-    follows |= _of_limit(causes, survived, aborted=aborted, one_node=one_node, first=first)
+    follows |= _of_limit(
+        causes, at_limit.before_limit(causes, survived, scans), aborted=aborted, one_node=one_node, first=first
+    )
     if one_node and (calm := _harmless_there(follows)):
         # What follows of no fault on one node ended nothing there either.
         known = {name: hits for name, hits in causes.items() if name not in calm}
@@ -82,14 +84,13 @@ def recognise(
 
 def _of_limit(
     causes: Mapping[str, Found],
-    survived: Collection[str],
+    earlier: Collection[str],
     *,
     aborted: Signature | None,
     one_node: bool,
     first: frozenset[str],
 ) -> dict[str, Signature | None]:
     """What stood before a limit of time ended the job is no sequel of that, but its cause."""
-    earlier = at_limit.before_limit(causes, survived)
     if not earlier:
         return {}
     known = {name: found for name, found in causes.items() if name != at_limit.NAME}

@@ -21,7 +21,13 @@ from busbw.doctor.clues.network import (
     mtu_differs,
     other_port_answers,
 )
-from busbw.doctor.clues.platforms import closed_modules, interface_with_address, no_instance_of_aws, of_topology
+from busbw.doctor.clues.platforms import (
+    buffers_without_peers,
+    closed_modules,
+    interface_with_address,
+    no_instance_of_aws,
+    of_topology,
+)
 from busbw.doctor.clues.pods import headless, pending_pod
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.programs import (
@@ -95,6 +101,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
+    "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_topology,),
     "wrong-interface": (interface_with_address,),
     "rendezvous-timeout": (ids_apart,),

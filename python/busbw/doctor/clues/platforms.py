@@ -54,6 +54,29 @@ def _returned(finding: Finding, texts: Sequence[Text]) -> bool:
     return False
 
 
+_NO_PEER = re.compile(
+    r"\bshm\.cc:\d{1,5}[^\n]{0,60}(?:[Ff]ailure 217\b|peer access is not supported)"
+    r"|(?:[Ff]ailure 217\b|peer access is not supported)[^\n]{0,200}\n(?:[^\n]{0,160} -> 1[^\n]{0,30}\n){0,3}"
+    r"[^\n]{0,80}transport/shm\.cc:\d{1,5} -> 1\b"
+)
+
+
+def buffers_without_peers(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The transport through shared memory fails on GPUs without P2P (L4, T4), as NCCL 2.27 may with some drivers."""
+    for text in texts:
+        if (found := _NO_PEER.search(text.text)) is not None:
+            return Sharper(
+                "NCCL cannot open its buffers in host memory (cuMem) as the GPUs have no access to each other (error "
+                "217), a fault of this NCCL with this driver",
+                "NCCL_CUMEM_HOST_ENABLE=0 on all ranks, or a newer driver and NCCL (these buffers are the default "
+                "since 2.24). They lie in /dev/shm then, which must be large enough: --shm-size or --ipc=host. P2P is "
+                "not used here, so that NCCL_P2P_DISABLE=1 changes nothing",
+                (text.evidence(found.start()),),
+                fails=_returned(finding, texts),
+            )
+    return None
+
+
 _OF_AWS = re.compile(
     r"(?i:\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b|\b(?:p[2-9]|g[4-9]|trn\d|hpc\d)[a-z]{0,4}\.(?:\d{0,2}xlarge|metal))"
     r"|(?<![\w-])(?:p[3-9]|g[4-9])(?:d|de|dn|en|e|n)?-[\w.-]{1,40}:\d{1,8}:\d{1,8} |\bEC2\b|\bamzn|-\d{4}-aws\b"
@@ -63,7 +86,8 @@ _OF_AWS = re.compile(
 """By what a log shows an instance of AWS; the folder of the plugin, and its version, come with images."""
 _ELSEWHERE = re.compile(
     r"\b(?:GeForce )?RTX ?(?:[A2-6]\d{3}|\d{3}0)\b|\bGeForce\b|\b(?:DGX|HGX)\b|\b[HA]800\b|\bH20\b"
-    r"|\bA[34]0\b(?=[- ,]|$)|\bA100-PCI|(?i:\bon[- ]prem\w{0,8}|\bbare[- ]?metal\b)|NET/IB : Using \[0\](?:mlx5|bnxt|roce|ib)"
+    r"|\bA[34]0\b(?=[- ,]|$)|\bA100-PCI|(?i:\bon[- ]prem\w{0,8}|\bbare[- ]?metal\b)"
+    r"|NET/IB : Using \[0\](?:mlx5|bnxt|roce|ib)"
     r"|(?:Product Name|sys_vendor|Manufacturer)\W{1,4}(?!Amazon)\w[^\n]{0,40}"
     r"|\bStandard_N[CDV]\d\w{2,20}|\ba[23]-(?:high|mega|ultra)gpu",
     re.MULTILINE,
@@ -119,9 +143,9 @@ def closed_modules(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         return Sharper(
             f"memory of GPUs cannot be registered with EFA: {why} offer its driver no peer-to-peer"
             f"{' (device/p2p says NULL)' if none else ''}",
-            "install the open kernel modules of the same release in place of the closed ones (nvidia-driver-NNN-open "
-            "or nvidia-dkms-NNN-open, -server-open), and a current EFA installer, then reboot. "
-            "/sys/class/infiniband/*/device/p2p must say NVIDIA then. It is not memlock, gdrcopy or the security "
+            "install the open kernel modules of the same release in place of the closed ones "
+            "(nvidia-driver-NNN-open, nvidia-dkms-NNN-open), and a current EFA installer, then reboot: "
+            "device/p2p must say NVIDIA then. It is not memlock, gdrcopy or the security "
             "group",
             tuple(text.evidence(each.end() if each is none else each.start()) for each in (none, closed) if each),
         )

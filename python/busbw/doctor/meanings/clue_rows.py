@@ -63,33 +63,18 @@ _ONE_EACH = (
     r"|--gpu-bind[= ](?:verbose,)?(?:single:1|per_task:1|map_gpu|mask_gpu|closest)[\w:,.-]{0,30})"
 )
 
-_NO_PEER = r"(?:[Ff]ailure 217\b|peer access is not supported)"
-_HOST_BUFFERS = (
-    "the transport through shared memory cannot open its buffers (cuMem host memory) where GPUs have no access to each "
-    "other (error 217): a fault of this NCCL with this driver, and none of the machine ; "
-    "NCCL_CUMEM_HOST_ENABLE=0 on all ranks, or a newer driver and NCCL (these buffers are the default since 2.24). "
-    "They lie in /dev/shm then, which must be large enough: --shm-size or --ipc=host. P2P is not used here, so that "
-    "NCCL_P2P_DISABLE=1 changes nothing"
-)
-"""Title and cure of a fault that NCCL 2.27 has on GPUs without P2P (L4, T4)."""
-
 CLUE_ROWS = {
-    "p2p-broken cuda-call-failed": rf"""
-\bshm\.cc:\d{{1,5}}[^\n]{{0,60}}{_NO_PEER} ; {_HOST_BUFFERS}
-{_NO_PEER}[^\n]{{0,200}}\n(?:[^\n]{{0,160}} -> 1[^\n]{{0,30}}\n){{0,3}}[^\n]{{0,80}}transport/shm\.cc:\d{{1,5}} -> 1\b ;
- {_HOST_BUFFERS}
-""",
     "p2p-broken": r"""
-^[^\w\n]{0,8}GPU0[ \t]{1,12}X(?:[ \t]{1,12}G?NS){1,64}[ \t]{0,8}$ && !^[^\w\n]{0,8}GPU\d{1,3}[ \t][^\n]{0,300}\bOK\b ; these
- GPUs have no direct access to each other at all (P2P: nvidia-smi topo -p2p r), and something asks for it ;
+^[^\w\n]{0,8}GPU0[ \t]{1,12}X(?:[ \t]{1,12}G?NS){1,64}[ \t]{0,8}$ && !^[^\w\n]{0,8}GPU\d{1,3}[ \t][^\n]{0,300}\bOK\b ;
+ these GPUs have no direct access to each other at all (P2P: nvidia-smi topo -p2p r), and something asks for it ;
  let data go through the host's memory: NCCL_P2P_DISABLE=1, the program's own all-reduce off
  (--disable-custom-all-reduce), a newer NCCL and driver. Nothing is to be mended at IOMMU, ACS or links
 """,
-    "iommu-fault acs": r"""
+    "iommu-fault": r"""
 with error 4\b|LOC_PROT_ERR && /GDRDMA\b ; {title}, and GPU Direct RDMA between GPU and NIC fails by it ;
  switch ACS off on all PCIe bridges between GPUs and NICs (setpci ECAP_ACS+6.w=0, or the BIOS) and boot with iommu=pt
- (or intel_iommu=off, amd_iommu=off). Until then NCCL_NET_GDR_LEVEL=LOC, which is slower. NCCL_P2P_DISABLE=1 does not help:
- it is not between GPUs
+ (or intel_iommu=off, amd_iommu=off). Until then NCCL_NET_GDR_LEVEL=LOC, which is slower. NCCL_P2P_DISABLE=1 does
+ not help: it is not between GPUs
 """,
     "sharp": r"""
 SAT tree|[Tt]ree lock|must bind to port with master SM|sharp_am\.service\b[^\n]{0,60}(?:fail|exited) ; {title} ; {fix}
