@@ -25,8 +25,10 @@ _AT_ONCE = TOLD_BY_PEERS - {"watchdog-timeout", "ib-retry", "ib-completion-error
 """What ranks say within seconds of an end of others, and may reach a log before the line of who ended them."""
 _SAID_FIRST = re.compile(r"DUE TO TIME LIMIT|timeout: sending signal")
 """Who says so before it ends anything: what stands before that line came before it."""
-_ENDS = frozenset(
-    {"killed-by-launcher", "process-killed", "process-crashed", "rank-ended", "node-lost", "gpu-cleanup"}
+BY_LIMIT = frozenset({"killed-by-launcher", "process-killed"})
+"""What is said of processes that such a limit ends."""
+_ENDS = BY_LIMIT | frozenset(
+    {"process-crashed", "rank-ended", "node-lost", "gpu-cleanup"}
     | {"torch-distributed-error", "kubernetes-event", "nccl-internal", "connection-returned", NAME}
 )
 """What is said of any end."""

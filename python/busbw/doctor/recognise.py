@@ -96,8 +96,9 @@ def _of_limit(
     known = {name: found for name, found in causes.items() if name != at_limit.NAME}
     told = {name: _cause_of(name, known, aborted=aborted, one_node=one_node, first=first) for name in known}
     roots = [name for name in earlier if told[name] is None] or list(earlier)
-    told[at_limit.NAME] = SIGNATURES[min(roots, key=lambda name: (SIGNATURES[name].stage, first_line(causes[name])))]
-    return told
+    root = SIGNATURES[min(roots, key=lambda name: (SIGNATURES[name].stage, first_line(causes[name])))]
+    ends = {name: told[name] or root for name in at_limit.BY_LIMIT & told.keys()}
+    return {**told, **ends, at_limit.NAME: root}
 
 
 def _harmless_there(follows: Mapping[str, Signature | None]) -> set[str]:

@@ -281,9 +281,9 @@ NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|
     "gpu-too-new": r"""
 ncclMaxSharedMem (?P<needs>\d{3,7}) exceeds .{0,30}maxSharedMem (?P<has>\d{3,7}) ; this release of NCCL does not fit
  this GPU: its kernels want {needs} bytes of shared memory of a GPU that gives {has}, and do not start ;
- NCCL 2.26.2 or newer, which fits such GPUs (2.25.1 on RTX 50xx is known for it, its build for CUDA 12.8 too): a
- framework that brings it, pip install -U nvidia-nccl-cu12, or the one that LD_LIBRARY_PATH or LD_PRELOAD loads. P2P
- and /dev/shm do not matter here
+ NCCL 2.26.2 or newer, which fits such GPUs. It comes with a newer framework, by pip install -U nvidia-nccl-cu12, or
+ from the folder in LD_LIBRARY_PATH. 2.25.1 on RTX 50xx is known for this, its build for CUDA 12.8 too. P2P and /dev/shm
+ do not matter here
 hip|HIP|gfx\d|code object|ROCm ; the program or library has no code for this AMD GPU (gfx) ;
  rocminfo shows its gfx name: take the build of ROCm and framework that lists it, or build with
  PYTORCH_ROCM_ARCH=gfxNNN; HSA_OVERRIDE_GFX_VERSION only for cards of the same family
