@@ -63,7 +63,7 @@ def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Foun
     mine, theirs = merged[cause.name], merged[effect.name]
     if not _of_others(mine, theirs):
         return False
-    by_time = came_first(_when(mine), _when(theirs))
+    by_time = came_first(when(mine), when(theirs))
     if by_time is not None:
         return by_time
     return of_program and effect.name in _BY_PLACE and _begun(mine) < first(theirs)
@@ -81,7 +81,8 @@ def _of_others(mine: Found, theirs: Found) -> bool:
     return bool(parts and others and not parts & others)
 
 
-def _when(found: Found) -> float | None:
+def when(found: Found) -> float | None:
+    """The earliest time of a line with it; None where none has one."""
     return min((hit.when for _, hit in found if hit.when is not None), default=None)
 
 

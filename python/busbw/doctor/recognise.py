@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor import at_limit
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.lines.hit import MAX_WHO, Hit
 from busbw.doctor.lines.scanned import Scan
@@ -57,6 +58,9 @@ def recognise(
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
     causes = {name: found for name, found in causes.items() if name not in survived & UNTIL_BEGUN}
     follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
+    follows |= _of_limit(
+        causes, at_limit.before_limit(causes, survived, scans), aborted=aborted, one_node=one_node, first=first
+    )
     if one_node and (calm := _harmless_there(follows)):
         # What follows of no fault on one node ended nothing there either.
         known = {name: hits for name, hits in causes.items() if name not in calm}
@@ -76,6 +80,25 @@ def recognise(
         findings.append(replace(told, severity=Severity.NOTE) if name in light else told)
     last_errors: frozenset[str] = frozenset().union(*(each.last_errors for each in scans))
     return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
+
+
+def _of_limit(
+    causes: Mapping[str, Found],
+    earlier: Collection[str],
+    *,
+    aborted: Signature | None,
+    one_node: bool,
+    first: frozenset[str],
+) -> dict[str, Signature | None]:
+    """What stood before a limit of time ended the job is no sequel of that, but its cause."""
+    if not earlier:
+        return {}
+    known = {name: found for name, found in causes.items() if name != at_limit.NAME}
+    told = {name: _cause_of(name, known, aborted=aborted, one_node=one_node, first=first) for name in known}
+    roots = [name for name in earlier if told[name] is None] or list(earlier)
+    root = SIGNATURES[min(roots, key=lambda name: (SIGNATURES[name].stage, first_line(causes[name])))]
+    ends = {name: told[name] or root for name in at_limit.BY_LIMIT & told.keys()}
+    return {**told, **ends, at_limit.NAME: root}
 
 
 def _harmless_there(follows: Mapping[str, Signature | None]) -> set[str]:

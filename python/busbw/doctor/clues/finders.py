@@ -25,6 +25,13 @@ from busbw.doctor.clues.network import (
     mtu_differs,
     other_port_answers,
 )
+from busbw.doctor.clues.platforms import (
+    buffers_without_peers,
+    closed_modules,
+    interface_with_address,
+    no_instance_of_aws,
+    of_topology,
+)
 from busbw.doctor.clues.pods import headless, pending_pod
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.programs import (
@@ -87,7 +94,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
     "host-memory": (of_ray_node, copies_of_model),
     "connection-refused": (for_itself_alone,),
-    "wrong-interface": (given_by_program,),
+    "wrong-interface": (given_by_program, interface_with_address),
     "loopback-interface": (given_by_program,),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (peermem_not_loaded,),
@@ -104,12 +111,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ibv-call-failed": (gid_of_namespace,),
     "duplicate-gpu": (local_rank_alike,),
     "undefined-symbol": (of_two_packages, loaded_library),
-    "efa-error": (older_libfabric,),
+    "efa-error": (older_libfabric, closed_modules),
+    "efa-missing": (no_instance_of_aws,),
+    "p2p-broken": (buffers_without_peers,),
+    "vm-topology": (of_topology,),
     "rendezvous-timeout": (ids_apart, given_by_program),
     "port-in-use": (several_launchers, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
-    "network-not-found": (plugin_beside_path,),
+    "network-not-found": (plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),

@@ -31,6 +31,9 @@ _LINKS = (
         re.compile(r" Pending, so that the job is not complete"),
         frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "dns"}),
     ),
+    # Who knows which rank calls what knows why sizes do not fit.
+    _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
+    _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came)"), frozenset({"message-truncated"})),
     # A node throws pods out to save itself.
     _Link(
         "disk-full", re.compile(r"low on resource|DiskPressure"), frozenset({"job-cancelled"}), re.compile("Evicted")

@@ -74,7 +74,8 @@ def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
 def _with(finding: Finding, sharper: Sharper) -> Finding:
     known = {(seen.where, seen.line) for seen in finding.evidence}
     more = tuple(each for each in sharper.evidence if each.where and (each.where, each.line) not in known)
-    return replace(finding, title=sharper.title, fix=sharper.fix, evidence=(*finding.evidence, *more))
+    told = replace(finding, title=sharper.title, fix=sharper.fix, evidence=(*finding.evidence, *more))
+    return replace(told, severity=Severity.ERROR, cost=Cost("the job fails")) if sharper.fails else told
 
 
 def _fits(clue: Clue, finding: Finding, texts: Sequence[Text]) -> Sharper | None:

@@ -33,6 +33,8 @@ class Sharper:
     title: str
     fix: str
     evidence: tuple[Evidence, ...] = ()
+    fails: bool = False
+    """Whether a call failed by it, though NCCL goes on after it in other cases."""
 
 
 def texts_of(facts: Facts) -> tuple[Text, ...]:

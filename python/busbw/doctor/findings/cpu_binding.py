@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from busbw.base.secrets import shortened
+from busbw.doctor.bound_runs import slowed_by_binding
 from busbw.doctor.facts import Facts
 from busbw.doctor.fewer_cpus import fewer_cpus
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
@@ -33,6 +34,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield from _too_few(facts, process, host)
         yield from _far(facts, process)
     yield from _by_log(facts)
+    yield from _slower(facts)
     for shown in facts.shown:
         yield from _fewer(shown)
         yield from _crowded(shown)
@@ -80,6 +82,19 @@ def _far(facts: Facts, process: ProcessState) -> Iterator[Finding]:
                  Evidence(f"{gpu.key} is on NUMA node {gpu.numa}: {write_list(gpu.cpus)}", facts.machine.source)),
                 Cost("transfers through host memory and the network cross the sockets' interconnect"), _FIX, _PROOF,
             )  # fmt: skip
+
+
+def _slower(facts: Facts) -> Iterator[Finding]:
+    """Two runs of one test, of which the one with bound ranks is slower."""
+    found = slowed_by_binding(facts.shown)
+    if found is not None:
+        yield Finding(
+            NAME, Severity.WARNING, found.told, found.seen,
+            Cost(f"{found.factor:.1f} times less, the same test without it", found.factor, "both tables"),
+            "mpirun --bind-to none (or --bind-to numa, --map-by ppr:N:numa:PE=M), and no OMPI_MCA_ variable that says "
+            "otherwise: NCCL's proxy threads need cores of their own, near the GPU. srun: --cpu-bind=none",
+            _PROOF, stage=Stage.SETTING,
+        )  # fmt: skip
 
 
 def _fewer(shown: Shown) -> Iterator[Finding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 ALIVE = re.compile(
-    # Megatron sets its number to the right of eight columns.
-    r"\b(?:iteration|iter|it|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d.{0,200}"
+    # Megatron sets its number to the right of eight columns. A step that Slurm cancels is one of Slurm's.
+    r"\b(?:iteration|iter|it|step|epoch|global_step|batch)\b(?:\W{0,4}| {0,10})\d(?!.{0,120}\bCANCELLED AT\b).{0,200}"
     r"(?:(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b|\d(?:it/s|s/it)\b"
     r"|(?:\b|_)(?:val|train|acc|accuracy|ppl|reward|mfu)\W{1,3}\d"
     r"|\d[km]? ?(?:s/epoch|s/step|tok/s|tokens/s|img/s|images/s|examples/s|steps/s)\b)"

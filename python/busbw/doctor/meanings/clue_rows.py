@@ -65,6 +65,53 @@ _ONE_EACH = (
 )
 
 CLUE_ROWS = {
+    "p2p-broken": r"""
+^[^\w\n]{0,8}GPU0[ \t]{1,12}X(?:[ \t]{1,12}G?NS){1,64}[ \t]{0,8}$ && !^[^\w\n]{0,8}GPU\d{1,3}[ \t][^\n]{0,300}\bOK\b ;
+ these GPUs have no direct access to each other at all (P2P: nvidia-smi topo -p2p r), and something asks for it ;
+ let data go through the host's memory: NCCL_P2P_DISABLE=1, the program's own all-reduce off
+ (--disable-custom-all-reduce), a newer NCCL and driver. Nothing is to be mended at IOMMU, ACS or links
+""",
+    "iommu-fault": r"""
+with error 4\b|LOC_PROT_ERR && /GDRDMA\b ; {title}, and GPU Direct RDMA between GPU and NIC fails by it ;
+ switch ACS off on all PCIe bridges between GPUs and NICs (setpci ECAP_ACS+6.w=0, or the BIOS) and boot with iommu=pt
+ (or intel_iommu=off, amd_iommu=off). Until then NCCL_NET_GDR_LEVEL=LOC, which is slower. NCCL_P2P_DISABLE=1 does
+ not help: it is not between GPUs
+""",
+    "sharp": r"""
+SAT tree|[Tt]ree lock|must bind to port with master SM|sharp_am\.service\b[^\n]{0,60}(?:fail|exited) ; {title} ; {fix}
+\[(?P<host>[\w.-]{1,80}):\d{1,6}:\d{1,8}[^\n]{0,120}device (?P<dev>[\w.-]{1,30}) port (?P<port>\d{1,2}) is not valid
+ \(port is used by SM\) ; SHARP cannot use {dev} port {port} of {host}: the subnet manager runs on that very port, which
+ leaves none for the job ;
+ run opensm and sharp_am on another host or port, which no job computes on (sminfo names the one that is master). Or
+ leave {host} out of the jobs that use SHARP, or take another of its ports (NCCL_IB_HCA=^{dev}). That sharp_am runs, and
+ the plugin, is right
+port is used by SM ; SHARP cannot use a port: the subnet manager runs on that very port, which leaves none for the job ;
+ run opensm and sharp_am on another host or port, which no job computes on (sminfo names the one that is master). Or
+ leave that host out of the jobs that use SHARP, or take another of its ports (NCCL_IB_HCA)
+device (?P<dev>[\w.-]{1,30}) port (?P<port>\d{1,2}) is not valid \((?P<why>[^)\n]{3,80})\) ; SHARP cannot use {dev} port
+ {port}: {why} ;
+ mend that port (ibstat {dev}: Active, LinkUp, InfiniBand), or leave it out: NCCL_IB_HCA=^{dev}
+[Ss]tatus: No reservation|error: No reservation ; SHARP's manager (sharp_am) gives trees to reservations alone, and
+ these nodes are in none ;
+ have a reservation made for these nodes (UFM, or sharp_am's REST), or set reservation_mode FALSE in sharp_am.cfg and
+ restart it. Until then NCCL_COLLNET_ENABLE=0
+[Ss]tatus: Unknown port|error: Unknown port ; SHARP's manager (sharp_am) does not know a port of this job: its switch is
+ not part of a SHARP tree, or the NIC is of another fabric ;
+ leave that NIC out on all nodes (NCCL_IB_HCA=^mlx5_N, the one of the rank that says it), or have its switch taken into
+ the tree (ibdiagnet --sharp, sharp_am's log)
+no AM service record|No Aggregation Manager|[Uu]nable to connect to AM|[Ff]ailed to connect to (?:AM\b|Aggregation) ; no
+ aggregation manager (sharp_am) is found or reached in this fabric, so that no SHARP job can be made ;
+ on the host of the master subnet manager (sminfo): systemctl enable --now sharp_am, and let the nodes reach it (RDMA,
+ or its TCP port 6126). Then sharp_hello on a node. Until then NCCL_COLLNET_ENABLE=0
+onnect to SH[Aa]rP [Dd]aemon|[Cc]onnect to sharpd|sharpd\b[^\n]{0,30}(?:not running|refused|could not be found) ;
+ SHARP's daemon (sharpd) does not run on this node, which older releases need ;
+ systemctl enable --now sharpd on all nodes (sharp_daemons_setup.sh of HPC-X), or the HPC-X of the manager's release,
+ which needs none
+[Ss]tatus: No resource|error: No resource|resource limits? exceeded|Job not found ; the SHARP trees have nothing left
+ for this job: other jobs, or communicators of this one, hold it ;
+ wait for these jobs, or end what is left of ended ones (sharp_am's log). Use SHARP for fewer communicators and NICs, or
+ have the limits of sharp_am.cfg raised. NCCL goes on without it
+""",
     "server-waits stuck-in-collective": r"""
 NCCL_P2P_LEVEL set by environment to (?P<level>SYS|PHB|PXB|[345])\b ; direct access between GPUs (P2P) is forced by
  NCCL_P2P_LEVEL={level}, and nothing comes through where it does not work (virtual machines, cards without P2P):

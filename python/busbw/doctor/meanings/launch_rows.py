@@ -258,7 +258,7 @@ Evict.{0,200}(?:taint|NoExecute|unreachable|not-ready) ; the node was taken out 
  kubectl describe node: why it is tainted or not ready; start again on other nodes, from the last checkpoint
 (?i:preempt) ; a job of higher priority took the nodes ;
  start again from the last checkpoint (--requeue), in a partition, QOS or priority class that is not preempted
-TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than ;
+TIME LIMIT|RUNLIMIT|walltime|wall ?clock|DeadlineExceeded|activeDeadline|longer than|execution time|timeout: send ;
  the job's time limit was reached ;
  ask for more time (--time, -l walltime, activeDeadlineSeconds), write checkpoints before it and go on in the next job
 Signals\.SIGHUP|got signal: ?1\b ; the terminal or ssh session was closed, and the launcher took its signal (SIGHUP) ;

@@ -18,6 +18,9 @@ unsupported toolchain|UNSUPPORTED_PTX|\b222\b ; a kernel was compiled by a newer
  host reboot or reload the nvidia modules
 """,
     "p2p-broken": r"""
+P2P is disabled between ; {title}, though their links would allow it ;
+ switch IOMMU and ACS off (BIOS, kernel command line), update the driver, in a VM ask the provider.
+ NCCL_IGNORE_DISABLED_P2P=1 only silences it
 RTX \d000 series doesn't support ; the program does not start on these cards, which have no direct access to each
  other (P2P): it asks for NCCL_P2P_DISABLE=1 and NCCL_IB_DISABLE=1 first ;
  export NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1 before the start, or newer accelerate, which sets them itself; each in its
@@ -120,7 +123,8 @@ GDAKI ; no NIC of this host can be driven by GPU kernels (GIN over GDAKI) ;
  ConnectX-6 Dx or newer with DOCA and a driver that allows it; NCCL_GIN_TYPE=2 takes the proxy, NCCL_GIN_ENABLE=0 none
 NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no provider on this host ;
  fi_info -p efa in the same container must list devices. Attach EFA to the instance, give the container
- /dev/infiniband (vpc.amazonaws.com/efa), use the libfabric of the EFA installer before others in LD_LIBRARY_PATH
+ /dev/infiniband (vpc.amazonaws.com/efa), use the libfabric of the EFA installer before others in LD_LIBRARY_PATH.
+ Outside of AWS: NCCL_NET_PLUGIN=none
 \bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
 """,
@@ -275,6 +279,11 @@ NVLink (?:access|trunk) (?:link )?connection|access NVLink fail|trunk (?:NVLink|
  tray, and have it replaced where the link stays down
 """,
     "gpu-too-new": r"""
+ncclMaxSharedMem (?P<needs>\d{3,7}) exceeds .{0,30}maxSharedMem (?P<has>\d{3,7}) ; this release of NCCL does not fit
+ this GPU: its kernels want {needs} bytes of shared memory of a GPU that gives {has}, and do not start ;
+ NCCL 2.26.2 or newer, which fits such GPUs. It comes with a newer framework, by pip install -U nvidia-nccl-cu12, or
+ from the folder in LD_LIBRARY_PATH. 2.25.1 on RTX 50xx is known for this, its build for CUDA 12.8 too. P2P and /dev/shm
+ do not matter here
 hip|HIP|gfx\d|code object|ROCm ; the program or library has no code for this AMD GPU (gfx) ;
  rocminfo shows its gfx name: take the build of ROCm and framework that lists it, or build with
  PYTORCH_ROCM_ARCH=gfxNNN; HSA_OVERRIDE_GFX_VERSION only for cards of the same family

@@ -35,6 +35,17 @@ _GPUS = frozenset(
 )
 
 
+_LINKS = frozenset({"ib-port-down", "ib-async", "nic-hang"})
+"""Of these NCCL names no device, and its lines the host whose port it is."""
+_HOST = re.compile(r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[-?\d{1,3}\] ")
+
+
+def _hosts(finding: Finding) -> list[str]:
+    """The hosts whose NCCL says it."""
+    found = (_HOST.search(seen.fact[:400]) for seen in finding.evidence)
+    return list(dict.fromkeys(clean(each["host"]) for each in found if each is not None))
+
+
 def with_place(finding: Finding) -> Finding:
     """The finding with the devices that its lines name, behind its title."""
     if finding.severity is Severity.NOTE or finding.name not in _NICS | _GPUS:
@@ -42,6 +53,8 @@ def with_place(finding: Finding) -> Finding:
     words = _OF_NICS if finding.name in _NICS else _OF_GPUS
     named = dict.fromkeys(clean(each[0]) for seen in finding.evidence for each in words.finditer(seen.fact[:400]))
     new = [each for each in named if each not in finding.title]
+    if not named and finding.name in _LINKS:
+        new = [f"on {host}" for host in _hosts(finding) if host not in finding.title]
     if not new or len(new) < len(named):
         return finding  # the title names one already
     more = " and others" if len(new) > MOST else ""

@@ -35,6 +35,7 @@ CLUED = frozenset(
     | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ", "container-start", "mpi-launch"}
     | {"unknown-error", "stands-still", "nvls-multicast"}
     | {"host-memory", "registration-failed", "loopback-interface", "ray-error"}
+    | {"vm-topology", "efa-missing", "sharp", "iommu-fault"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -52,6 +53,7 @@ _TELLING = re.compile(
     r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|\bendpoint\s{1,12}: (?:127\.0|localhost)|\bLISTEN\b|\bLocal node IP: 127\.|\bon (?:https?://)?(?:127\.0\.0\.1|localhost):\d"
     r"|_reasons\.active\b|\bPower Brake\b|cpus-per-task|CPUs/Task|suggested max number of"
+    r"|\bbound to (?:socket|package)|hwloc_base_binding_policy|\bbind-to (?:core|hwthread)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s",
     re.IGNORECASE,
 )

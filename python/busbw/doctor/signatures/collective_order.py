@@ -62,7 +62,7 @@ SIGNATURE = Signature(
         r"(?:\[PG (?:ID )?(?P<pg>\d+) (?:PG GUID (?P<guid>\d+))?[^\]]{0,80}?|\[)Rank (?P<rank>\d+)\].{0,160}?"
         r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+), NumelIn=(?P<size>\d+)",
     ),
-    explains=("watchdog-timeout",),
+    explains=("watchdog-timeout", "message-truncated"),
     confirm="TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what each rank called: give all ranks' dumps to busbw doctor",
     cure=(
         "let all ranks take the same branches: no collective inside `if rank == 0`, the same number of batches, the "

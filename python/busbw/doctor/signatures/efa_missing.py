@@ -19,12 +19,12 @@ SIGNATURE = Signature(
         # Nobody asks for this where there is no EFA, and it comes with EFA's installer.
         r"\bfi_info\b.{0,20}(?:command not found|not found|No such file)",
     ),
-    explains=("ib-devices-missing", "efa-error", "network-not-found", "plugin-not-loaded"),
+    explains=("ib-devices-missing", "efa-error", "network-not-found", "plugin-not-loaded", "mpi-network"),
     confirm="fi_info -p efa in the container and on its host; ls /dev/infiniband; ibv_devices; ldd libnccl-net.so",
     cure=(
         "give the container its devices (docker --device /dev/infiniband, Kubernetes vpc.amazonaws.com/efa in the "
         "limits), attach EFA interfaces to the instance, and put the EFA installer's libfabric (/opt/amazon/efa) "
-        "first in LD_LIBRARY_PATH"
+        "first in LD_LIBRARY_PATH. On a machine outside of AWS: NCCL_NET_PLUGIN=none"
     ),
     source="aws-ofi-nccl; libfabric src/fabric.c",
 )

@@ -14,7 +14,10 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """Who asked for how much of which GPU, as PyTorch tells it of the first one."""
     first = next((each for each in groups if "asked" in each), None)
     if first is None:
-        return "a GPU's memory is full"
+        places = dict.fromkeys((each["host"], each["dev"]) for each in groups if "dev" in each and "host" in each)
+        on = ", ".join(f"GPU {dev} on {host}" for host, dev in list(places)[:3])
+        more = " and others" if len(places) > 3 else ""
+        return f"a GPU's memory is full: {on}{more}" if on else "a GPU's memory is full"
     who = f"rank {first['who']}" if "who" in first else "a process"
     asked, free, total = (first.get(name, "") for name in ("asked", "free", "total"))
     title = f"a GPU's memory is full: {who} asked for {asked} of GPU {first.get('gpu', '?')}"
@@ -41,6 +44,8 @@ SIGNATURE = Signature(
         rf"a total capacity of (?P<total>{_SIZE}) of which (?P<free>{_SIZE}) is free",
         rf"(?:\[rank(?P<who>\d{{1,7}})\].{{0,200}}?)?Tried to allocate (?P<asked>{_SIZE}) \(GPU (?P<gpu>\d{{1,3}}); "
         rf"(?P<total>{_SIZE}) total capacity; .{{0,80}}?(?P<free>{_SIZE}) free",
+        r"(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[(?P<dev>\d{1,3})\] \S{0,60} ?NCCL WARN "
+        r"(?:Cuda failure (?:2 )?'out of memory'|Failed to CUDA [mc]alloc)",
         r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",
         r"OOM when allocating tensor with shape.{0,200}device:GPU",
         r"bad_alloc: out_of_memory\b",

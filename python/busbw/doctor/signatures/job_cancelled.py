@@ -29,6 +29,9 @@ SIGNATURE = Signature(
         r"job was (?:evicted|held|preempted)",
         r"\bPodGroup\b.{0,80}(?:unschedulable|timed? ?out)",
         r"activeDeadlineSeconds|was active on the node longer than",
+        # Services that build and test, and `timeout -v`.
+        r"exceeded the maximum execution time|execution took longer than \d|ran longer than the maximum time",
+        r"^timeout: sending signal (?:TERM|KILL|INT|HUP) to command|\bjob\.exception type=timeout",
     ),
     unless=(
         "e.g. preemption",

@@ -6,7 +6,7 @@ from busbw.doctor.signature import Signature, Stage
 SIGNATURE = Signature(
     name="p2p-broken",
     stage=Stage.SYSTEM,
-    title="GPUs of one host cannot reach each other directly (P2P), though their links would allow it",
+    title="GPUs of one host cannot reach each other directly (P2P)",
     patterns=(
         r"P2P is disabled between",
         # A row of `nvidia-smi topo -p2p r`: chipset, GPU or topology not supported, disabled by a key of the registry.
