@@ -29,7 +29,20 @@ class Hidden:
 
 def hidden(machine: Machine) -> tuple[Hidden, ...]:
     """Everything, most costly first; nothing for a machine that shows all that NCCL reads."""
+    if not machine.gpus:
+        return (_without_gpus(machine),)
     return (*_nvlinks(machine), *_bridges(machine), *_gdr(machine), *_nearness(machine), *_places(machine))
+
+
+def _without_gpus(machine: Machine) -> Hidden:
+    """A file that a provider ships for a size of machine: switches and buses, to which NCCL adds what it finds."""
+    nics = "" if machine.nics else ", no NIC"
+    return Hidden(
+        f"no GPU{nics} and no NVLink is shown: what a job finds there cannot be audited from this alone",
+        "NCCL asks driver and /sys for them, and takes from the file the switches and links of the buses that it names",
+        "NCCL_TOPO_FILE with this file and NCCL_TOPO_DUMP_FILE=whole.xml in a job on the machine write both together: "
+        "audit whole.xml",
+    )  # fmt: skip
 
 
 def _nvlinks(machine: Machine) -> Iterator[Hidden]:

@@ -41,6 +41,8 @@ class Corrected:
 
 def correct(machine: Machine, pci: Sequence[PciDevice], pairs: Pairs | None) -> Corrected:
     """What is known of the machine with all that was given; UserError names what is still missing for a file."""
+    if not machine.gpus:
+        raise UserError(f"{machine.source} shows no GPU, so there is nothing to put right in it", exit_code=2)
     notes: list[str] = []
     gpus, nics = _with_pci(machine, pci, pairs, notes)
     _refuse_without_buses(machine, gpus, nics)

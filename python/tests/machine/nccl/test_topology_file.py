@@ -131,6 +131,8 @@ def test_what_makes_nccl_count_on_less_is_named(data: bytes, says: str) -> None:
         # AWS: NCCL reads a missing class from /sys, and plugins number their devices from 0.
         below_a_bridge('link_speed="16.0 GT/s PCIe" link_width="16"', net='name="rdmap79s0" guid="0" gdr="1"'),
         b'<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/><pci busid="0000:00:17.0"/></cpu></system>',
+        # AWS writes "PCIe/s"; NCCL compares the beginning.
+        below_a_bridge('link_speed="16 GT/s PCIe/s" link_width="16"', 'link_speed="32 GT/s PCIe/s" link_width="16"'),
         # Sockets never have GPU Direct, whatever number a plugin gives them.
         below_a_bridge(FULL_BRIDGE, net='name="eth1" guid="0x2" gdr="0"'),
         # A bridge to a management interface may be as slow as it likes.
@@ -145,8 +147,9 @@ def test_files_as_providers_ship_them_have_no_fault(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("text", "counted"),
-    [("32 GT/s PCIe", 5), ("32.0 GT/s PCIe", 5), ("16 GT/s", 4), ("16.0 GT/s", 3), ("64 GT/s", 3), ("2.5 GT/s", 1)],
-)
+    [("32 GT/s PCIe", 5), ("32.0 GT/s PCIe", 5), ("16 GT/s", 4), ("16.0 GT/s", 3), ("64 GT/s", 3), ("2.5 GT/s", 1),
+     ("32 GT/s PCIe/s", 5)],
+)  # fmt: skip
 def test_a_speed_counts_by_its_beginning_as_in_nccl(text: str, counted: int) -> None:
     assert link_generation(text)[1] == counted
 
