@@ -152,8 +152,10 @@ def _adjusted(fabric: Fabric, args: Args) -> Fabric:
 
     if args.nic_gbps is not None and not 0 < args.nic_gbps < 1e6:
         raise UsageError(f"--nic-gbps {args.nic_gbps:g}: a positive number is needed")
+    asked = args.nics is not None or args.nic_gbps is not None
     return replace(
         fabric,
+        net_notes=() if asked else fabric.net_notes,
         nics=fabric.nics if args.nics is None else args.nics,
         nic_Gbps=fabric.nic_Gbps if args.nic_gbps is None else args.nic_gbps,
         net=fabric.net if args.net is None else NetKind(args.net),

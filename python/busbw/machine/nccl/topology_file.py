@@ -23,7 +23,7 @@ from busbw.machine.topology.model import (
     normal_bus_id,
     with_generation,
 )
-from busbw.machine.topology.names import AMD, is_amd, is_interface, is_rdma
+from busbw.machine.topology.names import AMD, carries_sockets, is_amd, is_interface, is_rdma
 from busbw.machine.topology.paths import MAX_DEVICES, connections
 
 _BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?")
@@ -273,7 +273,7 @@ def _read_net(node: Node, place: _Place, reading: _Reading) -> None:
     guid = (given.text("guid") or "0x0").strip()
     number = given.whole("dev", low=0, high=1 << 20)
     counted = guid in {"0x0", "0", f"{number or 0:#x}"}
-    rdma = is_rdma(name) or not (counted or is_interface(name))
+    rdma = is_rdma(name) or not (counted or is_interface(name) or carries_sockets(name))
     if rdma and gdr == 0:
         text = f'gdr="0" of {name}: NCCL copies all that it sends through this device through the host'
         reading.problems.append(Problem(node.line, text, slow=True))

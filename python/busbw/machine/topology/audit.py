@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from busbw.machine.topology.model import Gpu, Machine, Nic, PathType
+from busbw.machine.topology.model import Gpu, Machine, Nic
 from busbw.machine.topology.names import product
+from busbw.machine.topology.rails import BELOW_ONE_SWITCH
 
 SLOW_GBPS = 3.5
 """Less than PCIe generation 3 x4: no GPU, RDMA device or switch above them runs slower in a machine that is whole."""
 
-NEAR = frozenset({PathType.PIX, PathType.PXB})
+NEAR = BELOW_ONE_SWITCH
 
 
 @dataclass(frozen=True, slots=True)

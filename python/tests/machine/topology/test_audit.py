@@ -77,7 +77,8 @@ def test_a_machine_that_shows_everything_hides_nothing() -> None:
 
 def test_a_file_without_a_gpu_says_what_it_lacks_and_makes_no_file() -> None:
     """AWS ships the switches of p5.48xlarge alone: nothing of its GPUs can be said to be in order."""
-    data = b'<system version="1"><cpu numaid="0"><pci busid="0000:45:00.0"><pci busid="0000:4f:00.0"/></pci></cpu></system>'
+    switch = b'<pci busid="0000:45:00.0"><pci busid="0000:4f:00.0"/></pci>'
+    data = b'<system version="1"><cpu numaid="0">' + switch + b"</cpu></system>"
     bare = read_topology(data, "p5.xml").machine
     assert said(bare).startswith("no GPU, no NIC and no NVLink is shown") and "NCCL_TOPO_DUMP_FILE" in said(bare)
     with pytest.raises(UserError, match="shows no GPU, so there is nothing to put right"):
