@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from busbw.base.errors import UserError
 from busbw.expect.links import HOST_SHARE, NET_SHARE, PCIE_SHARE, LinkKind, NetKind
 from busbw.expect.span import Span
+from busbw.machine.topology.audit import misled
 from busbw.machine.topology.model import SWITCH, Machine, Nic, PathType
 from busbw.machine.topology.names import is_amd, product
 from busbw.machine.topology.rails import Rails, rails
@@ -113,6 +114,7 @@ def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
             exit_code=2,
         )
     pcie = min((gpu.pcie.max_GBps or gpu.pcie.GBps or 0.0 for gpu in gpus), default=0.0)
+    inside, between = misled(machine)
     carrying = rails(machine, whole=whole)
     ports = carrying.ports
     ethernet = any((nic.link_layer or "").lower() == "ethernet" for nic in ports)
@@ -123,7 +125,7 @@ def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
         nics=len(ports), nic_Gbps=carrying.Gbps,
         net=NetKind.EFA if any(_EFA.match(nic.name) for nic in ports) else
             NetKind.ROCE if ethernet else NetKind.INFINIBAND,
-        net_notes=() if whole else tuple(_of_ports(carrying)),
+        notes=() if whole else inside, net_notes=() if whole else (*_of_ports(carrying), *between),
     )  # fmt: skip
 
 

@@ -125,3 +125,21 @@ def test_a_run_on_gpus_ends_with_one_line_about_what_was_expected(capfd, tmp_pat
     said = capfd.readouterr().out.splitlines()
     assert said[0] == "the table"
     assert said[1].startswith("# Expected: 101% of the 351 GB/s expected at 1 GiB (range 315 to 375, 4 x NVIDIA H200)")
+
+
+def test_what_the_file_shows_beyond_the_figures_is_said_and_stands_in_the_json(tmp_path, capsys):
+    gpus = "".join(
+        f'<pci busid="000{i}:00:00.0" class="0x030200"><gpu dev="{i}" sm="90" gdr="0"><nvlink '
+        f'target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci><pci busid="001{i}:00:00.0" '
+        f'class="0x020700"><nic><net name="mlx5_{i}" speed="400000" guid="0x{i + 9}"/></nic></pci>'
+        for i in range(2)
+    )
+    (tmp_path / "t.xml").write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
+    words = ["predict", "all_reduce", "--topology", f"{tmp_path}/t.xml", "--sizes", "1G"]
+    assert main([*words, "--nodes", "2", "--json"]) == 0
+    assert "marked gdr=0" in json.loads(capsys.readouterr().out)["notes"][0]
+    assert main([*words, "--limits", "--nodes", "2"]) == 0
+    assert "marked gdr=0" in capsys.readouterr().out
+    # One node has no network to go through the host for.
+    assert main([*words, "--nodes", "1"]) == 0
+    assert "gdr" not in capsys.readouterr().out

@@ -14,7 +14,7 @@ from busbw.expect.bandwidth import Algorithm, algorithms, bus_bandwidth
 from busbw.expect.fabric import Fabric, of_machine
 from busbw.expect.links import LinkKind, NetKind
 from busbw.expect.span import Span, least
-from busbw.machine.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NvLinks, PathType, PcieLink
+from busbw.machine.topology.model import SWITCH, Bridge, Connection, Gpu, Machine, Nic, NvLinks, PathType, PcieLink
 
 SHARED = os.environ.get("BUSBW_SHARED") or Path(__file__).resolve().parents[4] / "shared"
 TOPOLOGIES = Path(SHARED) / "topology"
@@ -240,3 +240,15 @@ def test_one_card_of_two_rates_does_not_make_the_other_ports_vanish():
 def test_a_port_that_fell_back_does_not_lower_what_the_whole_machine_should_reach():
     fabric = of_machine(with_ports(400, 200, 400, 400), whole=True)
     assert (fabric.nics, fabric.nic_Gbps, fabric.net_notes) == (4, 400.0, ())
+
+
+def test_what_misleads_nccl_is_said_beside_the_figures():
+    machine = with_ports(400, 400)
+    hidden = replace(machine, gpus=tuple(replace(each, nvlinks=(), nvlinks_to_itself=12) for each in machine.gpus))
+    (said,) = of_machine(hidden).notes
+    assert said.startswith("NVLinks of GPU0, GPU1 end in the GPU itself") and "count no NVLink" in said
+    bridged = of_machine(replace(machine, bridges=(Bridge("0000:0d:00.0", PcieLink(1, 1)),)))
+    assert "generation 1 x1" in bridged.notes[0] and not bridged.net_notes
+    copying = of_machine(replace(machine, nics=tuple(replace(nic, gdr=False) for nic in machine.nics)))
+    assert "marked gdr=0" in copying.net_notes[0] and not copying.notes
+    assert of_machine(machine).notes == ()

@@ -324,10 +324,11 @@ def _check_links(machine: Machine, reading: _Reading) -> None:
         line = reading.lines.get(own, 1)
         if gpu.nvlinks_to_itself:
             text = (
-                f"{gpu.nvlinks_to_itself} NVLinks of {own} end in {own} itself: NCCL finds no NVLink to any other GPU "
-                "there (a hypervisor hid the peer); `busbw topo --audit` says how to put it right"
+                f"{gpu.nvlinks_to_itself} NVLinks of {own} end in {own} itself: NCCL reads the file, and joins that "
+                "GPU to no other by them (a hypervisor hid the peer); `busbw topo --audit` says how to put it right"
             )
-            reading.problems.append(Problem(line, text, fatal=True))
+            # A link of a GPU with itself shortens no path (src/graph/paths.cc), and nothing fails on it.
+            reading.problems.append(Problem(line, text, slow=True))
         for link in gpu.nvlinks:
             peer = by_bus.get(link.target)
             if peer is None:

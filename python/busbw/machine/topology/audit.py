@@ -35,6 +35,21 @@ def hidden(machine: Machine) -> tuple[Hidden, ...]:
     return (*_nvlinks(machine), *_bridges(machine), *_gdr(machine), *_nearness(machine), *_places(machine))
 
 
+def misled(machine: Machine) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What makes NCCL do otherwise than predictions take it to: inside a node, and between nodes."""
+    whole = "The figures above take the real links to be used"
+    inside = [
+        *(_predicted(each, "The figures above count no NVLink") for each in _looped(machine)),
+        *(_predicted(each, whole) for each in _slow_bridges(machine)),
+    ]
+    direct = "The figures above take GPU Direct RDMA to work; without it often half of them is reached"
+    return tuple(inside), tuple(_predicted(each, direct) for each in _gdr(machine))
+
+
+def _predicted(each: Hidden, figures: str) -> str:
+    return f"{each.what[0].upper()}{each.what[1:]}. {each.effect}. {figures}; `busbw topo --audit` says more."
+
+
 def _without_gpus(machine: Machine) -> Hidden:
     """A file that a provider ships for a size of machine: switches and buses, to which NCCL adds what it finds."""
     nics = "" if machine.nics else ", no NIC"
@@ -46,13 +61,17 @@ def _without_gpus(machine: Machine) -> Hidden:
     )  # fmt: skip
 
 
-def _nvlinks(machine: Machine) -> Iterator[Hidden]:
+def _looped(machine: Machine) -> Iterator[Hidden]:
     looped = [gpu for gpu in machine.gpus if gpu.nvlinks_to_itself]
     if looped:
         yield Hidden(
             f"NVLinks of {_some(looped)} end in the GPU itself", "NCCL finds no NVLink between any two GPUs there",
             "A measurement of GPU pairs (--pairs) shows which are joined",
         )  # fmt: skip
+
+
+def _nvlinks(machine: Machine) -> Iterator[Hidden]:
+    yield from _looped(machine)
     most = max((gpu.nvlink_count for gpu in machine.gpus), default=0)
     fewer = [gpu for gpu in machine.gpus if gpu.nvlink_count < most and not gpu.nvlinks_to_itself]
     if fewer and most:
@@ -69,7 +88,7 @@ def _nvlinks(machine: Machine) -> Iterator[Hidden]:
         )  # fmt: skip
 
 
-def _bridges(machine: Machine) -> Iterator[Hidden]:
+def _slow_bridges(machine: Machine) -> Iterator[Hidden]:
     slow = [each for each in machine.bridges if (rate := each.pcie.GBps) is not None and rate < SLOW_GBPS]
     if slow:
         link = slow[0].pcie
@@ -79,6 +98,10 @@ def _bridges(machine: Machine) -> Iterator[Hidden]:
             f"NCCL counts on {link.GBps:.2g} GB/s for every path through them",
             "lspci -vv of the host has the real links; a topology file can say them",
         )  # fmt: skip
+
+
+def _bridges(machine: Machine) -> Iterator[Hidden]:
+    yield from _slow_bridges(machine)
     devices: list[Gpu | Nic] = [*machine.gpus, *(nic for nic in machine.nics if nic.rdma)]
     unknown = [each for each in devices if each.pcie.generation is None or each.pcie.width is None]
     if unknown:

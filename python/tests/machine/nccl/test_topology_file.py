@@ -91,8 +91,9 @@ def test_links_that_end_in_their_own_gpu_join_nothing_and_are_named_with_their_l
     to_switch = b'target="fffffff:ff:ff.0" count="12" tclass="0x068000"'
     data = FINE.replace(to_switch, b'target="0001:00:00.0" count="12"', 1)
     file = read_topology(data, "t")
-    assert any(each.fatal and each.line == 2 and "12 NVLinks of 0001:00:00.0 end in 0001:00:00.0 itself" in each.text
-               for each in file.problems)  # fmt: skip
+    # NCCL reads Azure's file for NC96ads_A100_v4, which has such: it counts on less, and nothing fails.
+    (said,) = (each for each in file.problems if "12 NVLinks of 0001:00:00.0 end in 0001:00:00.0 itself" in each.text)
+    assert said.slow and not said.fatal and said.line == 2
     assert file.machine.gpus[0].nvlinks_to_itself == 12 and not file.machine.gpus[0].nvlinks
     assert file.machine.connections[0].path is not PathType.NVLINK
 
