@@ -13,7 +13,7 @@ from busbw.machine.topology.audit import hidden
 from busbw.machine.topology.correct import correct
 from busbw.machine.topology.lspci import read_lspci
 from busbw.machine.topology.model import SWITCH, Bridge, Gpu, Machine, Nic, NvLinks, PathType, PcieLink
-from busbw.machine.topology.pairs import read_pairs
+from busbw.machine.topology.pairs import read_pairs, refuse_impossible
 from busbw.machine.topology.paths import connections
 from busbw.machine.topology.smi_matrix import read_matrix
 
@@ -160,7 +160,41 @@ def test_links_that_a_hypervisor_hid_are_found_by_measuring_pairs() -> None:
 def test_with_a_pair_missing_links_stay_unknown() -> None:
     fixed = correct(hidden_pairs(), (), read_pairs("GPU0 GPU1 230", "pairs"))
     assert not any(gpu.nvlinks for gpu in fixed.machine.gpus)
-    assert any("not every pair" in note for note in fixed.notes)
+    assert not fixed.notes and "lacks 5 of 6 pairs of GPUs, such as GPU0 GPU2" in fixed.left[0]
+    # What the file no longer says is said, and stays hidden.
+    assert "leaves out the NVLinks of GPU0, GPU1, GPU2, GPU3" in fixed.left[1]
+    assert "end in the GPU itself" in said(fixed.machine)
+
+
+def test_where_no_pair_is_faster_links_are_not_dropped_without_a_word() -> None:
+    text = "\n".join(f"GPU{a} GPU{b} 18" for a in range(4) for b in range(a))
+    fixed = correct(hidden_pairs(), (), read_pairs(text, "pairs"))
+    assert "no pair of theirs moves 27 GB/s, as over NVLink (pairs)" in fixed.left[0]
+    assert "end in the GPU itself" in said(fixed.machine) and not fixed.notes
+
+
+@pytest.mark.parametrize(
+    ("machine", "text", "says"),
+    [
+        (
+            hidden_pairs(),
+            "GPU0 GPU1 1840\nGPU0 GPU2 144",
+            "p: GPU0 GPU1 1840 GB/s is more than GPU0 can move .*300 GB/s",
+        ),
+        (whole(), "GPU0 mlx5_0 400", r"is more than mlx5_0 can move in one direction \(50 GB/s\)"),
+        (matrix(), "GPU0 mlx5_0 392", r"mlx5_0 can move in one direction \(121 GB/s\)"),
+        (matrix(), "GPU0 GPU1 3600", r"\(900 GB/s\); are those Gbit/s"),
+    ],
+)
+def test_a_rate_above_the_line_rate_is_refused(machine: Machine, text: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        refuse_impossible(read_pairs(text, "p"), machine.gpus, machine.nics)
+    refuse_impossible(read_pairs("GPU0 GPU1 230\nGPU0 mlx5_0 48", "p"), machine.gpus, machine.nics)
+
+
+def test_what_is_shown_is_no_repair() -> None:
+    fixed = correct(replace(whole(), gpus=tuple(replace(gpu, gdr=False) for gpu in whole().gpus)), (), None)
+    assert fixed.notes == ("gdr=0 is left out of the file: NCCL asks the driver",) and fixed.left == ()
 
 
 @pytest.mark.parametrize(
