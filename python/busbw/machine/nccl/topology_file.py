@@ -249,6 +249,7 @@ def _read_gpu(node: Node, place: _Place, reading: _Reading) -> None:
                 bridges=place.bridges,
                 nvlinks=tuple(link for each in gpu.all("nvlink") if (link := _nvlink(each, reading))),
                 gdr=None if gdr is None else gdr > 0,
+                c2c=bool(gpu.all("c2c")),
             )
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from busbw.machine.topology.model import Gpu, Machine, Nic
-from busbw.machine.topology.names import product
+from busbw.machine.topology.model import Gpu, Machine, Nic, PathType
+from busbw.machine.topology.names import has_c2c, product
 from busbw.machine.topology.rails import BELOW_ONE_SWITCH
 
 SLOW_GBPS = 3.5
@@ -126,15 +126,24 @@ def _nearness(machine: Machine) -> Iterator[Hidden]:
     nics = [nic for nic in machine.nics if nic.rdma]
     if len(machine.gpus) < 2 or len(nics) < 2:
         return
-    pairs = [machine.between(gpu.key, nic.key) for gpu in machine.gpus for nic in nics]
-    paths = {pair.path for pair in pairs if pair is not None}
-    if not paths & NEAR:
-        seen = ", ".join(sorted(path.value for path in paths)) or "unknown"
-        yield Hidden(
-            f"no GPU is near any NIC (all paths are {seen})",
-            "NCCL cannot pair GPUs with their NICs, and without GPU Direct RDMA sends through the host",
-            "A measurement of GPUs with NICs (--pairs) shows which lie below one switch",
-        )  # fmt: skip
+    paths = {
+        gpu.key: {pair.path for nic in nics if (pair := machine.between(gpu.key, nic.key))} for gpu in machine.gpus
+    }
+    every = set().union(*paths.values())
+    # GPU and NIC at one processor: by C2C that is as good as one switch (src/graph/paths.cc, PATH_P2C).
+    at_processor = all(each & {PathType.PHB, PathType.NODE} for each in paths.values())
+    if every & NEAR or (at_processor and all(gpu.c2c or has_c2c(gpu.name) for gpu in machine.gpus)):
+        return
+    seen = ", ".join(sorted(path.value for path in every)) or "unknown"
+    effect = "NCCL cannot pair GPUs with their NICs, and without GPU Direct RDMA sends through the host"
+    ask = "A measurement of GPUs with NICs (--pairs) shows which lie below one switch"
+    if at_processor and all(gpu.name is None for gpu in machine.gpus):
+        effect += (
+            ". On GH200, GB200 and GB300 nothing is amiss: NCCL goes by C2C over the processor with GPU Direct "
+            "(NCCL_NET_GDR_C2C, on by default in 2.30)"
+        )
+        ask += "; nvidia-smi -L beside the matrix names the GPUs"
+    yield Hidden(f"no GPU is near any NIC (all paths are {seen})", effect, ask)
 
 
 def _places(machine: Machine) -> Iterator[Hidden]:

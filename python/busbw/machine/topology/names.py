@@ -94,6 +94,11 @@ def is_amd(name: str | None) -> bool:
     return bool(name and _AMD.search(name))
 
 
+def has_c2c(name: str | None) -> bool:
+    """Whether NVLink-C2C joins that GPU with its processor: GH200, GB200 and GB300."""
+    return bool(name and re.search(r"\bG[HB][23]00\b", name))
+
+
 def is_part(name: str | None) -> bool:
     """Whether that is a part of a GPU (an instance of MIG), which has no NVLinks and no peer access."""
     return bool(name and re.search(r"\bMIG\b", name))

@@ -101,7 +101,14 @@ def _gpu(device: str, cpus: str, numa: str) -> Gpu:
         index=int(device.removeprefix("GPU")),
         numa=_numa(numa),
         cpus=read_list(cpus) if cpus[:1].isdecimal() else (),
+        c2c=_holds_memory(numa),
     )
+
+
+def _holds_memory(said: str) -> bool:
+    """Whether NUMA nodes of GPUs' memory stand beside the processor's (0,2-17): such GPUs hang at it by C2C."""
+    first, comma, rest = said.partition(",")
+    return bool(comma) and first.isdecimal() and rest[:1].isdecimal()
 
 
 def _numa(said: str) -> int | None:

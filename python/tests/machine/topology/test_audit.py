@@ -101,6 +101,35 @@ def test_each_thing_that_is_hidden_is_named(change: dict[str, object], says: str
     assert says in said(replace(machine, gpus=tuple(replace(gpu, **change) for gpu in machine.gpus)))  # type: ignore[arg-type]
 
 
+GRACE = """\
+\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tNV18\tNODE\tNODE\t0-71\t0\tN/A
+GPU1\tNV18\t X \tNODE\tNODE\t0-71\t0\tN/A
+NIC0\tNODE\tNODE\t X \tNODE
+NIC1\tNODE\tNODE\tNODE\t X
+
+NIC Legend:
+
+  NIC0: mlx5_0
+  NIC1: mlx5_1
+"""
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GB200", "NVIDIA GH200 480GB", "NVIDIA GB300"])
+def test_gpus_that_c2c_joins_with_their_processor_are_near_its_nics(name: str) -> None:
+    machine = read_matrix(GRACE, "m")
+    # Without a name it cannot be told from a machine that hides its switches.
+    assert "On GH200, GB200 and GB300 nothing is amiss" in said(machine)
+    assert "near any NIC" not in said(replace(machine, gpus=tuple(replace(gpu, name=name) for gpu in machine.gpus)))
+    known = said(replace(machine, gpus=tuple(replace(gpu, name="NVIDIA H100") for gpu in machine.gpus)))
+    assert "near any NIC" in known and "amiss" not in known
+    # NUMA nodes of GPUs' memory exist on Grace alone, and NCCL writes <c2c> into its file.
+    assert "near any NIC" not in said(read_matrix(GRACE.replace("\t0\tN/A", "\t0,2-17\tN/A"), "m"))
+    data = b'<system version="1"><cpu numaid="0"><pci busid="0008:01:00.0" class="0x030200"><gpu dev="0" sm="100">'
+    data += b'<c2c bw="44712" count="1"/></gpu></pci></cpu></system>'
+    assert read_topology(data, "t").machine.gpus[0].c2c
+
+
 def test_one_gpu_with_fewer_links_and_a_hypervisors_bridge_are_named() -> None:
     machine = whole()
     weak = replace(machine.gpus[1], nvlinks=(NvLinks(SWITCH, 16),))
