@@ -127,13 +127,13 @@ def _named(loaded: Loaded, name: str | None) -> Machine:
     matrix without NV# says that there are none.
     """
     from busbw.machine.topology.model import SWITCH, NvLinks
-    from busbw.machine.topology.names import is_amd, product
+    from busbw.machine.topology.names import other_maker, product
 
     machine = loaded.machine
     if not name:
         return machine
     known = product(name)
-    if known is None and not is_amd(name):
+    if known is None and not other_maker(name):
         raise UsageError(f"--gpu {name} is no GPU that is known; name it as nvidia-smi does, such as H100 or A100")
     machine = replace(machine, gpus=tuple(replace(gpu, name=gpu.name or name) for gpu in machine.gpus))
     silent = loaded.kind != "nvidia-smi topo -m" and not any(gpu.nvlinks or gpu.sm for gpu in machine.gpus)

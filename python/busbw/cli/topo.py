@@ -83,12 +83,13 @@ def _audit(args: Args, shown: str | None) -> int:
     from busbw.machine.topology.correct import correct
     from busbw.machine.topology.load import load, read_bytes
     from busbw.machine.topology.lspci import read_lspci
-    from busbw.machine.topology.names import is_amd
+    from busbw.machine.topology.names import other_maker
     from busbw.machine.topology.pairs import read_pairs, refuse_impossible
 
     machine = (_of_bundle(shown) or load(shown).machine) if shown else _this_machine()
-    if any(is_amd(gpu.name) for gpu in machine.gpus):
-        raise UserError(f"{machine.source} has GPUs of AMD: what RCCL reads of them is not audited")
+    others = next((maker for gpu in machine.gpus if (maker := other_maker(gpu.name))), None)
+    if others:
+        raise UserError(f"{machine.source} has GPUs of {others}: what another library than NCCL reads is not audited")
     pci = read_lspci(_text(read_bytes(args.lspci)), str(args.lspci)) if args.lspci else ()
     pairs = read_pairs(_text(read_bytes(args.pairs)), str(args.pairs)) if args.pairs else None
     if pairs is not None:

@@ -11,7 +11,7 @@ from busbw.expect.links import HOST_SHARE, NET_SHARE, PCIE_SHARE, LinkKind, NetK
 from busbw.expect.span import Span
 from busbw.machine.topology.audit import misled
 from busbw.machine.topology.model import SWITCH, Machine, Nic, PathType
-from busbw.machine.topology.names import is_amd, product
+from busbw.machine.topology.names import other_maker, product
 from busbw.machine.topology.rails import Rails, rails
 from busbw.machine.topology.rates import nccl_nvlink_GBps, pcie_GBps
 
@@ -101,7 +101,7 @@ def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
     gpus = machine.gpus
     if not gpus:
         raise UserError(f"{machine.source} shows no GPU, so nothing can be expected of it")
-    refuse_amd(gpu.name for gpu in gpus)
+    refuse_others(gpu.name for gpu in gpus)
     known = [gpu.sm or (found.sm if (found := product(gpu.name)) else None) for gpu in gpus]
     sm = min((each for each in known if each is not None), default=None)
     switched = all(any(link.target == SWITCH for link in gpu.nvlinks) for gpu in gpus)
@@ -147,12 +147,14 @@ def _names(nics: Sequence[Nic]) -> str:
     return ", ".join(f"{nic.name} ({nic.speed_Gbps:g} Gbit/s)" for nic in nics[:4]) + more
 
 
-def refuse_amd(names: Iterable[str | None]) -> None:
-    """UserError where a GPU is AMD's: links, algorithms and latencies here are those of NVIDIA's GPUs and NCCL."""
-    if any(is_amd(name) for name in names):
+def refuse_others(names: Iterable[str | None]) -> None:
+    """UserError where NVIDIA did not make a GPU: links, algorithms and latencies here are of its GPUs and NCCL."""
+    maker = next((found for name in names if (found := other_maker(name))), None)
+    if maker:
+        joined = " (Infinity Fabric and RCCL), which busbw reads and measures" if maker == "AMD" else ""
         raise UserError(
-            "these are GPUs of AMD (Infinity Fabric and RCCL), which busbw reads and measures. It has no model of what "
-            "they should reach, and does not predict them as if they were NVIDIA's",
+            f"these are GPUs of {maker}{joined}. busbw has no model of what they should reach, and does not predict "
+            "them as if they were NVIDIA's",
             exit_code=2,
         )
 

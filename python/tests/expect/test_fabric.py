@@ -199,6 +199,12 @@ def test_a_fabric_of_which_nothing_is_known_says_so():
         Fabric("mystery", 4).rate(4)
 
 
+@pytest.mark.parametrize("name", ["Hygon DCU", "GPU of PCI vendor 0x1ed5"])
+def test_gpus_that_nvidia_did_not_make_are_refused_by_their_makers_name(name):
+    with pytest.raises(UserError, match=f"GPUs of {name.removeprefix('GPU of ').split()[0]}"):
+        of_machine(Machine("topo.xml", (Gpu(0, name=name, sm=90), Gpu(1, name=name, sm=90))))
+
+
 def with_ports(*rates: float, gdr: bool | None = None, storage: float = 0.0) -> Machine:
     """A GPU with a port beside it for each rate, and perhaps a port beside none."""
     gpus = tuple(replace(gpu(i, SWITCH, 18), sm=90) for i in range(len(rates)))

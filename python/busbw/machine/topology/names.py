@@ -81,6 +81,12 @@ def takes_bridges(name: str | None) -> bool:
 AMD = "AMD GPU"
 """Name of a GPU of which a file says only that AMD made it."""
 
+HYGON = "Hygon DCU"
+"""Name of an accelerator of Hygon, whose library is made from RCCL and writes files as it does."""
+
+_OF_VENDOR = "GPU of PCI vendor "
+_NVIDIA = "0x10de"
+_MAKERS = {"0x1002": AMD, "0x1d94": HYGON}
 _AMD = re.compile(r"\bAMD\b|\bRadeon\b|\bInstinct\b|\bMI[1-4]\d\d[A-Z]?\b|\bgfx\d", re.IGNORECASE)
 _RDMA = re.compile(r"mlx\d|bnxt_re|irdma|rdmap?\d|efa_|roce|hfi\d|qedr|cxgb\d_|erdma|hns_|mana_|ionic_|rxe\d|siw\d")
 _INTERFACE = re.compile(
@@ -92,6 +98,23 @@ _INTERFACE = re.compile(
 def is_amd(name: str | None) -> bool:
     """Whether that is a GPU of AMD: RCCL runs there, and nothing here predicts it."""
     return bool(name and _AMD.search(name))
+
+
+def of_vendor(vendor: str) -> str | None:
+    """The name of a GPU of that PCI vendor (0x1002); None for NVIDIA, whose products have names, and for no vendor."""
+    vendor = vendor.strip().lower()
+    if vendor == _NVIDIA or not re.fullmatch(r"0x[0-9a-f]{4}", vendor) or vendor == "0x0000":
+        return None
+    return _MAKERS.get(vendor, _OF_VENDOR + vendor)
+
+
+def other_maker(name: str | None) -> str | None:
+    """Who made that GPU where it was not NVIDIA: another library than NCCL runs there, and nothing predicts it."""
+    if is_amd(name):
+        return "AMD"
+    if name == HYGON:
+        return "Hygon"
+    return name.removeprefix("GPU of ") if name and name.startswith(_OF_VENDOR) else None
 
 
 def has_c2c(name: str | None) -> bool:

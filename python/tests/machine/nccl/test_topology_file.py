@@ -23,7 +23,7 @@ from busbw.machine.topology.model import (
     PcieLink,
     with_generation,
 )
-from busbw.machine.topology.names import AMD, is_interface, is_rdma
+from busbw.machine.topology.names import AMD, is_interface, is_rdma, other_maker
 from busbw.machine.topology.paths import connections
 
 from .samples import topology
@@ -168,6 +168,24 @@ def test_an_interface_is_no_rdma_device_and_efa_is_one() -> None:
 def test_gpus_of_amd_are_named() -> None:
     data = FINE.replace(b'sm="80"', b'gcn="942"')
     assert {gpu.name for gpu in read_topology(data, "t").machine.gpus} == {AMD}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "name", "maker"),
+    [
+        ("0x1002", AMD, "AMD"), ("0x1D94", "Hygon DCU", "Hygon"),
+        ("0x1ed5", "GPU of PCI vendor 0x1ed5", "PCI vendor 0x1ed5"), ("0x10de", None, None), ("", None, None),
+    ],
+)  # fmt: skip
+def test_gpus_of_other_makers_are_named_by_their_vendor(vendor: str, name: str | None, maker: str | None) -> None:
+    """Hygon's library is made from RCCL and writes gcn too: it is not AMD's for that."""
+    data = below_a_bridge(FULL_BRIDGE, f'vendor="{vendor}"').replace(
+        b"/><pci", b'><gpu dev="0" sm="90"' + (b' gcn="942"' if name else b"") + b"/></pci><pci"
+    )
+    (gpu,) = read_topology(data, "t").machine.gpus
+    assert (gpu.name, other_maker(gpu.name)) == (name, maker)
+    version_2 = read_topology(data.replace(b'version="1"', b'version="2"'), "t")
+    assert any("version is not 1" in each.text for each in version_2.problems) is (name is None)
 
 
 def test_fifteen_thousand_devices_take_seconds_and_not_hours() -> None:
