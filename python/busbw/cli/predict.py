@@ -135,6 +135,7 @@ def _named(loaded: Loaded, name: str | None) -> Machine:
     known = product(name)
     if known is None and not other_maker(name):
         raise UsageError(f"--gpu {name} is no GPU that is known; name it as nvidia-smi does, such as H100 or A100")
+    _refuse_unlike(machine, name)
     machine = replace(machine, gpus=tuple(replace(gpu, name=gpu.name or name) for gpu in machine.gpus))
     silent = loaded.kind != "nvidia-smi topo -m" and not any(gpu.nvlinks or gpu.sm for gpu in machine.gpus)
     if known is None or not known.nvlinks or not silent:
@@ -145,6 +146,20 @@ def _named(loaded: Loaded, name: str | None) -> Machine:
     )
     links = (NvLinks(SWITCH, known.nvlinks),)
     return replace(machine, gpus=tuple(replace(gpu, nvlinks=links) for gpu in machine.gpus))
+
+
+def _refuse_unlike(machine: Machine, name: str) -> None:
+    """UsageError where the file shows GPUs that those of --gpu cannot be."""
+    from busbw.machine.topology.model import SWITCH
+    from busbw.machine.topology.names import product, unlike
+
+    for gpu in machine.gpus:
+        switched = len(machine.gpus) > 2 and any(link.target == SWITCH for link in gpu.nvlinks)
+        why = unlike(name, gpu.sm, gpu.nvlink_count, switched=switched)
+        if gpu.name and product(gpu.name) != product(name):
+            why = f"GPUs named {gpu.name[:40]}"
+        if why:
+            raise UsageError(f"--gpu {name} contradicts {machine.source}, which shows {why}")
 
 
 def _adjusted(fabric: Fabric, args: Args) -> Fabric:

@@ -31,7 +31,7 @@ _PRODUCTS: tuple[tuple[re.Pattern[str], Product], ...] = tuple(
         (r"\bGB10\b", Product(121, 0)),
         (r"\bL40S?\b|\bL4\b", Product(89, 0)),
         (r"\bA10G?\b|\bA16\b|\bA2\b", Product(86, 0)),
-        (r"\bA40\b|\bA6000\b", Product(86, None)),
+        (r"\bA40\b|\bA6000\b|\bRTX 3090\b", Product(86, None)),
         (r"\bV100.*PCIe\b", Product(70, 0)),
         (r"\bV100\b", Product(70, 6)),
         (r"\bT4\b", Product(75, 0)),
@@ -70,6 +70,29 @@ _MOST: tuple[tuple[re.Pattern[str], int, float], ...] = tuple(
 def most_links(name: str | None) -> tuple[int, float] | None:
     """Compute capability (0: not NVIDIA's) and what the links of boards of that name carry at most; None if unknown."""
     return next(((sm, most) for pattern, sm, most in _MOST if name and pattern.search(name)), None)
+
+
+# One link of a board, GB/s in one direction: four of GA102 carry 56.25 (whitepaper NVIDIA Ampere GA102 GPU
+# Architecture: "four x4 links, with each link providing 14.0625 GB/sec bandwidth in each direction"), others 25.
+_LINK_OF_GA102 = 14.0625
+_LINK = 25.0
+
+
+def unlike(name: str, sm: int | None, links: int, *, switched: bool) -> str | None:
+    """Why GPUs of that name cannot be those that are shown, with so many NVLinks each; None where they can."""
+    known, most = product(name), most_links(name)
+    if known is None:
+        return None
+    if sm and sm != known.sm:
+        return f"compute capability {sm / 10}, and {name} has {known.sm / 10}"
+    wired = known.nvlinks
+    if wired is None and most is not None:
+        wired = round(most[1] / (_LINK_OF_GA102 if known.sm == 86 else _LINK))
+        if switched:
+            return f"NVLinks through a switch, and {name} has bridges from board to board alone"
+    if wired is not None and links > wired:
+        return f"{links} NVLinks of a GPU, and {name} has {wired or 'none'}"
+    return None
 
 
 def takes_bridges(name: str | None) -> bool:
