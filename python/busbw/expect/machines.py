@@ -43,7 +43,7 @@ def describe(fabric: Fabric) -> str:
         joined += f", {fabric.island} joined"
     if fabric.domain:
         joined += f" in a domain of {fabric.domain}"
-    net = f"{fabric.nics} x {fabric.nic_Gbps:g} Gbit/s {fabric.net.value}" if fabric.nics else "no fast network"
+    net = f"{fabric.nics} x {fabric.nic_Gbps:g} Gbit/s {fabric.net.value}" if fabric.nics else "no network known"
     return f"{fabric.gpus} GPUs of compute capability {(fabric.sm or 0) / 10:.1f}, {joined}, {net}"
 
 

@@ -258,3 +258,18 @@ def test_what_misleads_nccl_is_said_beside_the_figures():
     copying = of_machine(replace(machine, nics=tuple(replace(nic, gdr=False) for nic in machine.nics)))
     assert "marked gdr=0" in copying.net_notes[0] and not copying.notes
     assert of_machine(machine).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "nics", "gbps", "net"),
+    [
+        ("BM.GPU.L40S.4", 4, 0, 0.0, NetKind.INFINIBAND),
+        ("g6e.48xlarge", 8, 4, 100.0, NetKind.EFA),
+        ("BM.GPU.B300.8", 8, 16, 400.0, NetKind.ROCE),
+        ("p6e-gb300.36xlarge", 4, 0, 0.0, NetKind.INFINIBAND),
+    ],
+)
+def test_machines_have_as_many_gpus_and_ports_as_their_providers_say(name, gpus, nics, gbps, net):
+    fabric = machines.require(name)
+    assert (fabric.gpus, fabric.nics, fabric.nic_Gbps, fabric.net) == (gpus, nics, gbps, net)
+    assert ("no network known" in machines.describe(fabric)) is not bool(nics)
