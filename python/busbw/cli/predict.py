@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from busbw.base.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError, exiting_with
 from busbw.base.words import Args
 from busbw.records import Collective
 
@@ -42,7 +42,12 @@ examples:
 
 
 def run(args: Args) -> int:
-    """Predict, list or check."""
+    """Predict, list or check; what is named and cannot be used ends with 2, as with every other verb."""
+    with exiting_with(2):
+        return _run(args)
+
+
+def _run(args: Args) -> int:
     from busbw.expect import text
 
     if args.list:

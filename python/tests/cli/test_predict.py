@@ -127,6 +127,16 @@ def test_a_run_on_gpus_ends_with_one_line_about_what_was_expected(capfd, tmp_pat
     assert said[1].startswith("# Expected: 101% of the 351 GB/s expected at 1 GiB (range 315 to 375, 4 x NVIDIA H200)")
 
 
+@pytest.mark.parametrize("content", [b"", b"nothing", b'<system version="1"><cpu numaid="0">', b"<system>\xff"])
+def test_a_topology_that_cannot_be_read_ends_with_2_as_with_topo_and_doctor(tmp_path, capsys, content):
+    (tmp_path / "t.xml").write_bytes(content)
+    file = f"{tmp_path}/t.xml"
+    for words in (["predict", "all_reduce", "--topology", file], ["topo", file], ["doctor", "--topology", file]):
+        assert main(words) == 2, words
+    assert main(["predict", "all_reduce", "--machine", "oci-l40s", "--nodes", "2"]) == 2
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("gpus", "links", "name", "says"),
     [
