@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw.base.errors import UserError
 from busbw.expect.links import HOST_SHARE, NET_SHARE, PCIE_SHARE, LinkKind, NetKind
@@ -114,9 +114,9 @@ def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
             exit_code=2,
         )
     pcie = min((gpu.pcie.max_GBps or gpu.pcie.GBps or 0.0 for gpu in gpus), default=0.0)
-    inside, between = misled(machine)
     carrying = rails(machine, whole=whole)
     ports = carrying.ports
+    inside, between = misled(replace(machine, nics=ports))
     ethernet = any((nic.link_layer or "").lower() == "ethernet" for nic in ports)
     return Fabric(
         name=_name(machine), gpus=len(gpus), sm=sm, nvlink_GBps=(nccl_nvlink_GBps(sm) or 0.0) * links,

@@ -252,11 +252,11 @@ def test_what_misleads_nccl_is_said_beside_the_figures():
     machine = with_ports(400, 400)
     hidden = replace(machine, gpus=tuple(replace(each, nvlinks=(), nvlinks_to_itself=12) for each in machine.gpus))
     (said,) = of_machine(hidden).notes
-    assert said.startswith("NVLinks of GPU0, GPU1 end in the GPU itself") and "count no NVLink" in said
+    assert said.startswith("NVLinks of GPU0, GPU1 end in the GPU itself") and "do not count these links" in said
     bridged = of_machine(replace(machine, bridges=(Bridge("0000:0d:00.0", PcieLink(1, 1)),)))
     assert "generation 1 x1" in bridged.notes[0] and not bridged.net_notes
     copying = of_machine(replace(machine, nics=tuple(replace(nic, gdr=False) for nic in machine.nics)))
-    assert "marked gdr=0" in copying.net_notes[0] and not copying.notes
+    assert "gdr=0 is marked of" in copying.net_notes[0] and not copying.notes
     assert of_machine(machine).notes == ()
 
 

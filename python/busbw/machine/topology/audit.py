@@ -36,10 +36,10 @@ def hidden(machine: Machine) -> tuple[Hidden, ...]:
 
 
 def misled(machine: Machine) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What makes NCCL do otherwise than predictions take it to: inside a node, and between nodes."""
+    """What makes NCCL do otherwise than predictions take it to: inside a node, and between nodes by its NICs."""
     whole = "The figures above take the real links to be used"
     inside = [
-        *(_predicted(each, "The figures above count no NVLink") for each in _looped(machine)),
+        *(_predicted(each, "The figures above do not count these links") for each in _looped(machine)),
         *(_predicted(each, whole) for each in _slow_bridges(machine)),
     ]
     direct = "The figures above take GPU Direct RDMA to work; without it often half of them is reached"
@@ -47,7 +47,8 @@ def misled(machine: Machine) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _predicted(each: Hidden, figures: str) -> str:
-    return f"{each.what[0].upper()}{each.what[1:]}. {each.effect}. {figures}; `busbw topo --audit` says more."
+    what = "The " + each.what.removeprefix("the ") if each.what.startswith("the ") else each.what
+    return f"{what}. {each.effect}. {figures}; `busbw topo --audit` says more."
 
 
 def _without_gpus(machine: Machine) -> Hidden:
@@ -65,7 +66,9 @@ def _looped(machine: Machine) -> Iterator[Hidden]:
     looped = [gpu for gpu in machine.gpus if gpu.nvlinks_to_itself]
     if looped:
         yield Hidden(
-            f"NVLinks of {_some(looped)} end in the GPU itself", "NCCL finds no NVLink between any two GPUs there",
+            f"NVLinks of {_some(looped)} end in the GPU itself",
+            "NCCL joins no two GPUs by them" if any(gpu.nvlinks for gpu in machine.gpus)
+            else "NCCL finds no NVLink between any two GPUs there",
             "A measurement of GPU pairs (--pairs) shows which are joined",
         )  # fmt: skip
 
@@ -117,7 +120,7 @@ def _gdr(machine: Machine) -> Iterator[Hidden]:
     without = [each for each in devices if each.gdr is False]
     if without:
         yield Hidden(
-            f"{_some(without)} are marked gdr=0", "NCCL copies what goes between GPU and network through the host",
+            f"gdr=0 is marked of {_some(without)}", "NCCL copies what goes between GPU and network through the host",
             "Leave gdr out of the file: NCCL then asks the driver",
         )  # fmt: skip
 

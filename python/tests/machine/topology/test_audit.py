@@ -91,7 +91,7 @@ def test_a_file_without_a_gpu_says_what_it_lacks_and_makes_no_file() -> None:
         ({"nvlinks": (), "nvlinks_to_itself": 18}, "NVLinks of GPU0, GPU1 end in the GPU itself"),
         ({"nvlinks": ()}, "no NVLink is shown of GPU0, GPU1"),
         ({"pcie": PcieLink()}, "the PCIe links of GPU0, GPU1 are not shown"),
-        ({"gdr": False}, "GPU0, GPU1 are marked gdr=0"),
+        ({"gdr": False}, "gdr=0 is marked of GPU0, GPU1"),
         ({"numa": None}, "the NUMA nodes of GPU0, GPU1 are not shown"),
         ({"bus_id": None}, "the bus ids of GPU0, GPU1 are not shown"),
     ],
