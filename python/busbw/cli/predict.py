@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from busbw.base.errors import UsageError, UserError
+from busbw.base.errors import UsageError, UserError, exiting_with
 from busbw.base.words import Args
 from busbw.records import Collective
 
@@ -42,7 +42,12 @@ examples:
 
 
 def run(args: Args) -> int:
-    """Predict, list or check."""
+    """Predict, list or check; what is named and cannot be used ends with 2, as with every other verb."""
+    with exiting_with(2):
+        return _run(args)
+
+
+def _run(args: Args) -> int:
     from busbw.expect import text
 
     if args.list:
@@ -127,14 +132,15 @@ def _named(loaded: Loaded, name: str | None) -> Machine:
     matrix without NV# says that there are none.
     """
     from busbw.machine.topology.model import SWITCH, NvLinks
-    from busbw.machine.topology.names import is_amd, product
+    from busbw.machine.topology.names import other_maker, product
 
     machine = loaded.machine
     if not name:
         return machine
     known = product(name)
-    if known is None and not is_amd(name):
+    if known is None and not other_maker(name):
         raise UsageError(f"--gpu {name} is no GPU that is known; name it as nvidia-smi does, such as H100 or A100")
+    _refuse_unlike(machine, name)
     machine = replace(machine, gpus=tuple(replace(gpu, name=gpu.name or name) for gpu in machine.gpus))
     silent = loaded.kind != "nvidia-smi topo -m" and not any(gpu.nvlinks or gpu.sm for gpu in machine.gpus)
     if known is None or not known.nvlinks or not silent:
@@ -147,13 +153,29 @@ def _named(loaded: Loaded, name: str | None) -> Machine:
     return replace(machine, gpus=tuple(replace(gpu, nvlinks=links) for gpu in machine.gpus))
 
 
+def _refuse_unlike(machine: Machine, name: str) -> None:
+    """UsageError where the file shows GPUs that those of --gpu cannot be."""
+    from busbw.machine.topology.model import SWITCH
+    from busbw.machine.topology.names import product, unlike
+
+    for gpu in machine.gpus:
+        switched = len(machine.gpus) > 2 and any(link.target == SWITCH for link in gpu.nvlinks)
+        why = unlike(name, gpu.sm, gpu.nvlink_count, switched=switched)
+        if gpu.name and product(gpu.name) != product(name):
+            why = f"GPUs named {gpu.name[:40]}"
+        if why:
+            raise UsageError(f"--gpu {name} contradicts {machine.source}, which shows {why}")
+
+
 def _adjusted(fabric: Fabric, args: Args) -> Fabric:
     from busbw.expect.links import NetKind
 
     if args.nic_gbps is not None and not 0 < args.nic_gbps < 1e6:
         raise UsageError(f"--nic-gbps {args.nic_gbps:g}: a positive number is needed")
+    asked = args.nics is not None or args.nic_gbps is not None
     return replace(
         fabric,
+        net_notes=() if asked else fabric.net_notes,
         nics=fabric.nics if args.nics is None else args.nics,
         nic_Gbps=fabric.nic_Gbps if args.nic_gbps is None else args.nic_gbps,
         net=fabric.net if args.net is None else NetKind(args.net),

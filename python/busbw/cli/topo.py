@@ -83,23 +83,29 @@ def _audit(args: Args, shown: str | None) -> int:
     from busbw.machine.topology.correct import correct
     from busbw.machine.topology.load import load, read_bytes
     from busbw.machine.topology.lspci import read_lspci
-    from busbw.machine.topology.names import is_amd
-    from busbw.machine.topology.pairs import read_pairs
+    from busbw.machine.topology.names import other_maker
+    from busbw.machine.topology.pairs import read_pairs, refuse_impossible
 
     machine = (_of_bundle(shown) or load(shown).machine) if shown else _this_machine()
-    if any(is_amd(gpu.name) for gpu in machine.gpus):
-        raise UserError(f"{machine.source} has GPUs of AMD: what RCCL reads of them is not audited")
+    others = next((maker for gpu in machine.gpus if (maker := other_maker(gpu.name))), None)
+    if others:
+        raise UserError(f"{machine.source} has GPUs of {others}: what another library than NCCL reads is not audited")
     pci = read_lspci(_text(read_bytes(args.lspci)), str(args.lspci)) if args.lspci else ()
     pairs = read_pairs(_text(read_bytes(args.pairs)), str(args.pairs)) if args.pairs else None
+    if pairs is not None:
+        refuse_impossible(pairs, machine.gpus, machine.nics)
     found = hidden(machine)
     lines = [each.text for each in found] or ["Nothing that NCCL reads is hidden."]
-    fixed = correct(machine, pci, pairs) if args.export_nccl else None
+    fixed = correct(machine, pci, pairs) if args.export_nccl and found else None
     left = hidden(fixed.machine) if fixed else ()
     lines += [f"Put right: {note}." for note in (fixed.notes if fixed else ())]
+    lines += [f"Not put right: {note}." for note in (fixed.left if fixed else ())]
     lines += [f"Still hidden: {each.text}" for each in left]
+    if args.export_nccl and not found:
+        lines.append("Nothing is to be put right, so the file says what was read.")
     print("\n".join(sentences([clean(line) for line in lines])))
-    if fixed:
-        _write(args.export_nccl, write_topology(fixed.machine))
+    if args.export_nccl:
+        _write(args.export_nccl, write_topology(fixed.machine if fixed else machine))
         print("busbw: check it with `busbw topo` and prove it: `busbw doctor --topology FILE --prove`", file=sys.stderr)
     return 1 if (left if fixed else found) else 0
 

@@ -16,7 +16,7 @@ from busbw.expect.model import predict
 from busbw.expect.question import Prediction, Question
 from busbw.expect.terms import general
 from busbw.machine.topology.model import Machine
-from busbw.machine.topology.names import AMD, is_amd, is_part, product
+from busbw.machine.topology.names import is_part, other_maker, product
 from busbw.machine.topology.rates import nccl_nvlink_GBps
 from busbw.records import Case, Record, Run, read_record, save_records
 
@@ -118,8 +118,8 @@ def why_not_judged(record: Record) -> str:
     name = names.pop() if len(names) == 1 else ""
     if place is None:
         return "nothing says which GPUs the ranks have, or they are not spread evenly"
-    if is_amd(name):
-        return f"nothing here predicts {name or AMD}"
+    if other_maker(name):
+        return f"nothing here predicts {name}"
     if place.nodes > 1:
         return f"nothing says which NICs the {place.nodes} nodes have (give --topology of one)"
     return f"nothing is known of the links between {place.gpus} x {name or 'GPUs'} (give --topology)"

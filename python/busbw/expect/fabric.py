@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from busbw.base.errors import UserError
 from busbw.expect.links import HOST_SHARE, NET_SHARE, PCIE_SHARE, LinkKind, NetKind
 from busbw.expect.span import Span
+from busbw.machine.topology.audit import misled
 from busbw.machine.topology.model import SWITCH, Machine, Nic, PathType
-from busbw.machine.topology.names import is_amd, product
+from busbw.machine.topology.names import other_maker, product
+from busbw.machine.topology.rails import Rails, rails
 from busbw.machine.topology.rates import nccl_nvlink_GBps, pcie_GBps
 
 _PCIE_OF_SM = {60: 3, 70: 3, 75: 3, 80: 4, 86: 4, 89: 4, 90: 5, 100: 6, 103: 6, 120: 5, 121: 5}
@@ -47,6 +49,10 @@ class Fabric:
     """Hosts over which the GPUs of one `node` lie, where an NVLink domain spans them."""
     counted_channel_GBps: float = 0.0
     """What a graph file says that one channel carries (speedintra): NCCL believes it when it chooses a protocol."""
+    notes: tuple[str, ...] = ()
+    """What the machine's file shows that the figures do not hold: sentences to be said beside them."""
+    net_notes: tuple[str, ...] = ()
+    """The same of its network, for several nodes."""
 
     def link(self, ranks: int) -> LinkKind:
         """What the slowest step of a ring over so many GPUs of one node goes through."""
@@ -95,7 +101,7 @@ def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
     gpus = machine.gpus
     if not gpus:
         raise UserError(f"{machine.source} shows no GPU, so nothing can be expected of it")
-    refuse_amd(gpu.name for gpu in gpus)
+    refuse_others(gpu.name for gpu in gpus)
     known = [gpu.sm or (found.sm if (found := product(gpu.name)) else None) for gpu in gpus]
     sm = min((each for each in known if each is not None), default=None)
     switched = all(any(link.target == SWITCH for link in gpu.nvlinks) for gpu in gpus)
@@ -108,37 +114,49 @@ def of_machine(machine: Machine, *, whole: bool = False) -> Fabric:
             exit_code=2,
         )
     pcie = min((gpu.pcie.max_GBps or gpu.pcie.GBps or 0.0 for gpu in gpus), default=0.0)
-    ports = collective_ports(machine)
+    carrying = rails(machine, whole=whole)
+    ports = carrying.ports
+    inside, between = misled(replace(machine, nics=ports))
     ethernet = any((nic.link_layer or "").lower() == "ethernet" for nic in ports)
-    rate = sum(nic.speed_Gbps or 0.0 for nic in ports)
     return Fabric(
         name=_name(machine), gpus=len(gpus), sm=sm, nvlink_GBps=(nccl_nvlink_GBps(sm) or 0.0) * links,
         island=len(gpus) if switched else _island(machine), switched=switched,
         pcie_GBps=pcie or pcie_of_sm(sm), peer_to_peer=_peer_to_peer(machine),
-        nics=len(ports), nic_Gbps=rate / len(ports) if ports else 0.0,
+        nics=len(ports), nic_Gbps=carrying.Gbps,
         net=NetKind.EFA if any(_EFA.match(nic.name) for nic in ports) else
             NetKind.ROCE if ethernet else NetKind.INFINIBAND,
+        notes=() if whole else inside, net_notes=() if whole else (*_of_ports(carrying), *between),
     )  # fmt: skip
 
 
-def refuse_amd(names: Iterable[str | None]) -> None:
-    """UserError where a GPU is AMD's: links, algorithms and latencies here are those of NVIDIA's GPUs and NCCL."""
-    if any(is_amd(name) for name in names):
+def _of_ports(found: Rails) -> Iterator[str]:
+    """What is to be said of ports of several rates."""
+    if found.slow:
+        yield (
+            f"{_names(found.slow)}, slower than the other ports beside GPUs: channels carry equal parts, so all "
+            f"{len(found.ports)} are counted at that rate."
+        )
+    elif fast := [nic for nic in found.ports if (nic.speed_Gbps or 0.0) > found.Gbps]:
+        yield f"{_names(fast)} counts as {found.Gbps:g} Gbit/s, as the other ports: channels carry equal parts."
+    if found.idle:
+        yield f"Left out: {_names(found.idle)}, as GPUs have other ports beside them or faster ones."
+
+
+def _names(nics: Sequence[Nic]) -> str:
+    more = f" and {len(nics) - 4} others" if len(nics) > 4 else ""
+    return ", ".join(f"{nic.name} ({nic.speed_Gbps:g} Gbit/s)" for nic in nics[:4]) + more
+
+
+def refuse_others(names: Iterable[str | None]) -> None:
+    """UserError where NVIDIA did not make a GPU: links, algorithms and latencies here are of its GPUs and NCCL."""
+    maker = next((found for name in names if (found := other_maker(name))), None)
+    if maker:
+        joined = " (Infinity Fabric and RCCL), which busbw reads and measures" if maker == "AMD" else ""
         raise UserError(
-            "these are GPUs of AMD (Infinity Fabric and RCCL), which busbw reads and measures. It has no model of what "
-            "they should reach, and does not predict them as if they were NVIDIA's",
+            f"these are GPUs of {maker}{joined}. busbw has no model of what they should reach, and does not predict "
+            "them as if they were NVIDIA's",
             exit_code=2,
         )
-
-
-def collective_ports(machine: Machine) -> list[Nic]:
-    """The RDMA ports that collectives use: those that are up and at least half as fast as the fastest.
-
-    Slower ones beside them serve storage or management. Where several kinds are named, interfaces count for nothing.
-    """
-    up = [nic for nic in machine.nics if nic.rdma and nic.speed_Gbps and nic.up is not False]
-    fastest = max((nic.speed_Gbps or 0.0 for nic in up), default=0.0)
-    return [nic for nic in up if (nic.speed_Gbps or 0.0) >= fastest / 2]
 
 
 def pcie_of_sm(sm: int | None) -> float:

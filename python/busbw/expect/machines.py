@@ -11,7 +11,7 @@ from typing import Any
 from busbw.base.errors import UserError
 from busbw.base.nearest import nearest
 from busbw.base.toml import parse_toml
-from busbw.expect.fabric import Fabric, pcie_of_sm, refuse_amd
+from busbw.expect.fabric import Fabric, pcie_of_sm, refuse_others
 from busbw.expect.links import NetKind
 from busbw.machine.topology.rates import nccl_nvlink_GBps
 
@@ -43,7 +43,7 @@ def describe(fabric: Fabric) -> str:
         joined += f", {fabric.island} joined"
     if fabric.domain:
         joined += f" in a domain of {fabric.domain}"
-    net = f"{fabric.nics} x {fabric.nic_Gbps:g} Gbit/s {fabric.net.value}" if fabric.nics else "no fast network"
+    net = f"{fabric.nics} x {fabric.nic_Gbps:g} Gbit/s {fabric.net.value}" if fabric.nics else "no network known"
     return f"{fabric.gpus} GPUs of compute capability {(fabric.sm or 0) / 10:.1f}, {joined}, {net}"
 
 
@@ -60,7 +60,7 @@ def require(name: str) -> Fabric:
     """As `find`, but an unknown name is a sentence with the nearest known ones."""
     found = find(name)
     if found is None:
-        refuse_amd([name])
+        refuse_others([name])
         raise UserError(f"there is no machine type {name[:64]!r}; {_hint(name)}", exit_code=2)
     return found
 

@@ -39,7 +39,13 @@ def predictions_text(found: Sequence[Prediction], fabric: Fabric, terms: Terms) 
             "Beyond two nodes nothing was measured here: the network is taken to be without congestion, and the "
             "range grows with the nodes."
         )
+    said += _notes(fabric, max((each.question.nodes for each in found), default=1))
     return "\n".join([*table, "", *sentences(said)]) + "\n"
+
+
+def _notes(fabric: Fabric, nodes: int) -> list[str]:
+    """What the machine's file shows beyond the figures; of its network only where several nodes are asked about."""
+    return [*fabric.notes, *(fabric.net_notes if nodes > 1 else ())]
 
 
 def limits_text(fabric: Fabric, nodes: Sequence[int], *, multicast: bool) -> str:
@@ -56,6 +62,7 @@ def limits_text(fabric: Fabric, nodes: Sequence[int], *, multicast: bool) -> str
         f"{fabric.name}: {machines.describe(fabric)}.",
         "Bus bandwidth of large messages, as nccl-tests defines it; ranges hold what well-run machines reach. The page "
         "docs/reference/expected.md has the shares and their sources.",
+        *_notes(fabric, max(nodes, default=1)),
     ]
     return "\n".join([*table, "", *sentences(said)]) + "\n"
 
@@ -79,6 +86,7 @@ def predictions_json(found: Sequence[Prediction], fabric: Fabric, terms: Terms) 
     return {
         "machine": fabric.name,
         "terms": terms.source,
+        "notes": _notes(fabric, max((each.question.nodes for each in found), default=1)),
         "predictions": [
             {
                 "collective": each.question.collective, "bytes": each.question.bytes, "nodes": each.question.nodes,

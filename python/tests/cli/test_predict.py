@@ -125,3 +125,63 @@ def test_a_run_on_gpus_ends_with_one_line_about_what_was_expected(capfd, tmp_pat
     said = capfd.readouterr().out.splitlines()
     assert said[0] == "the table"
     assert said[1].startswith("# Expected: 101% of the 351 GB/s expected at 1 GiB (range 315 to 375, 4 x NVIDIA H200)")
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b'<system version="1"><cpu numaid="0">', b"<system>\xff"])
+def test_a_topology_that_cannot_be_read_ends_with_2_as_with_topo_and_doctor(tmp_path, capsys, content):
+    (tmp_path / "t.xml").write_bytes(content)
+    file = f"{tmp_path}/t.xml"
+    for words in (["predict", "all_reduce", "--topology", file], ["topo", file], ["doctor", "--topology", file]):
+        assert main(words) == 2, words
+    assert main(["predict", "all_reduce", "--machine", "oci-l40s", "--nodes", "2"]) == 2
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "links", "name", "says"),
+    [
+        (8, 99, "H100", "shows 99 NVLinks of a GPU, and H100 has 18"),
+        (8, 18, "A100", "shows 18 NVLinks of a GPU, and A100 has 12"),
+        (8, 18, "H100 PCIe", "NVLinks through a switch, and H100 PCIe has bridges from board to board alone"),
+        (2, 18, "L40S", "L40S has none"),
+        (2, 12, "RTX 3090", "RTX 3090 has 4"),
+        (8, 18, "H100", ""),
+        (8, 12, "H100", ""),  # some may be down
+        (2, 12, "H100 PCIe", ""),
+        (2, 4, "RTX 3090", ""),
+    ],
+)
+def test_gpus_that_the_matrix_cannot_show_are_refused(tmp_path, capsys, gpus, links, name, says):
+    cells = "\n".join(
+        f"GPU{i}  " + "  ".join("X" if i == j else f"NV{links}" for j in range(gpus)) for i in range(gpus)
+    )
+    (tmp_path / "m.txt").write_text("  ".join(["", *(f"GPU{i}" for i in range(gpus))]) + f"\n{cells}\n")
+    words = ["predict", "all_reduce", "--topology", f"{tmp_path}/m.txt", "--gpu", name, "--sizes", "1G"]
+    assert main(words) == (2 if says else 0)
+    assert says in capsys.readouterr().err
+
+
+def test_a_bridge_of_two_rtx_3090_carries_half_of_112_gigabytes_at_most(tmp_path, capsys):
+    (tmp_path / "m.txt").write_text("      GPU0  GPU1\nGPU0  X  NV4\nGPU1  NV4  X\n")
+    words = ["predict", "all_reduce", "--topology", f"{tmp_path}/m.txt", "--gpu", "RTX 3090", "--sizes", "1G", "--json"]
+    assert main(words) == 0
+    (row,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert 35 < row["busbw_GBps"] < 56.25
+
+
+def test_what_the_file_shows_beyond_the_figures_is_said_and_stands_in_the_json(tmp_path, capsys):
+    gpus = "".join(
+        f'<pci busid="000{i}:00:00.0" class="0x030200"><gpu dev="{i}" sm="90" gdr="0"><nvlink '
+        f'target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci><pci busid="001{i}:00:00.0" '
+        f'class="0x020700"><nic><net name="mlx5_{i}" speed="400000" guid="0x{i + 9}"/></nic></pci>'
+        for i in range(2)
+    )
+    (tmp_path / "t.xml").write_text(f'<system version="1"><cpu numaid="0">{gpus}</cpu></system>')
+    words = ["predict", "all_reduce", "--topology", f"{tmp_path}/t.xml", "--sizes", "1G"]
+    assert main([*words, "--nodes", "2", "--json"]) == 0
+    assert "gdr=0 is marked of" in json.loads(capsys.readouterr().out)["notes"][0]
+    assert main([*words, "--limits", "--nodes", "2"]) == 0
+    assert "gdr=0 is marked of" in capsys.readouterr().out
+    # One node has no network to go through the host for.
+    assert main([*words, "--nodes", "1"]) == 0
+    assert "gdr" not in capsys.readouterr().out

@@ -88,6 +88,24 @@ def test_audit_says_what_is_hidden_and_writes_the_corrected_file(
     assert "without --audit" in capsys.readouterr().err
 
 
+def test_where_nothing_is_hidden_the_file_says_what_was_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = 'link_speed="32.0 GT/s PCIe" link_width="16"'
+    gpus = "".join(
+        f'<cpu numaid="{i}"><pci busid="000{i}:01:00.0" class="0x060400" {link}><pci busid="000{i}:02:00.0" '
+        f'class="0x030200" {link}><gpu dev="{i}" sm="90"><nvlink target="fffffff:ff:ff.0" count="18" '
+        f'tclass="0x068000"/></gpu></pci><pci busid="000{i}:03:00.0" class="0x020700" {link}/></pci></cpu>'
+        for i in range(2)
+    )
+    (tmp_path / "t.xml").write_text(f'<system version="1">{gpus}</system>')
+    assert main(["topo", "--audit", f"{tmp_path}/t.xml", "--export-nccl", f"{tmp_path}/out.xml"]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing is to be put right" in said and "Put right" not in said
+    assert load(tmp_path / "out.xml").machine.gpus == load(tmp_path / "t.xml").machine.gpus
+    assert load(tmp_path / "out.xml").machine.nics == load(tmp_path / "t.xml").machine.nics
+
+
 def test_a_matrix_alone_makes_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.txt").write_text(MATRIX)
     assert main(["topo", f"{tmp_path}/m.txt", "--export-nccl", f"{tmp_path}/out.xml"]) == 2

@@ -14,7 +14,7 @@ from busbw.expect.bandwidth import Algorithm, algorithms, bus_bandwidth
 from busbw.expect.fabric import Fabric, of_machine
 from busbw.expect.links import LinkKind, NetKind
 from busbw.expect.span import Span, least
-from busbw.machine.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NvLinks, PathType, PcieLink
+from busbw.machine.topology.model import SWITCH, Bridge, Connection, Gpu, Machine, Nic, NvLinks, PathType, PcieLink
 
 SHARED = os.environ.get("BUSBW_SHARED") or Path(__file__).resolve().parents[4] / "shared"
 TOPOLOGIES = Path(SHARED) / "topology"
@@ -197,3 +197,79 @@ def test_the_least_of_several_ranges_limits_each_end():
 def test_a_fabric_of_which_nothing_is_known_says_so():
     with pytest.raises(UserError, match="neither NVLinks nor PCIe"):
         Fabric("mystery", 4).rate(4)
+
+
+@pytest.mark.parametrize("name", ["Hygon DCU", "GPU of PCI vendor 0x1ed5"])
+def test_gpus_that_nvidia_did_not_make_are_refused_by_their_makers_name(name):
+    with pytest.raises(UserError, match=f"GPUs of {name.removeprefix('GPU of ').split()[0]}"):
+        of_machine(Machine("topo.xml", (Gpu(0, name=name, sm=90), Gpu(1, name=name, sm=90))))
+
+
+def with_ports(*rates: float, gdr: bool | None = None, storage: float = 0.0) -> Machine:
+    """A GPU with a port beside it for each rate, and perhaps a port beside none."""
+    gpus = tuple(replace(gpu(i, SWITCH, 18), sm=90) for i in range(len(rates)))
+    nics = [Nic(f"mlx5_{i}", speed_Gbps=rate, rdma=True) for i, rate in enumerate(rates)]
+    near = [Connection(f"GPU{i}", f"mlx5_{i}", PathType.PIX) for i in range(len(rates))]
+    if storage:
+        nics.append(Nic("mlx5_20", speed_Gbps=storage, rdma=True, gdr=gdr))
+    return Machine("topo.xml", gpus, tuple(nics), connections=tuple(near))
+
+
+@pytest.mark.parametrize(
+    ("machine", "nics", "rate", "says"),
+    [
+        (with_ports(400, 400, 400, 400), 4, 400.0, ""),
+        (with_ports(400, 200, 400, 400), 4, 200.0, "mlx5_1 (200 Gbit/s), slower than the other ports beside GPUs"),
+        (with_ports(180, 180, 180, 400), 4, 180.0, "mlx5_3 (400 Gbit/s) counts as 180 Gbit/s"),
+        (with_ports(400, 400, storage=800.0), 2, 400.0, "Left out: mlx5_20 (800 Gbit/s)"),
+        (with_ports(400, 400, storage=800.0, gdr=False), 2, 400.0, "Left out: mlx5_20 (800 Gbit/s)"),
+    ],
+)
+def test_ports_of_several_rates_go_at_the_rate_of_the_slowest_beside_a_gpu(machine, nics, rate, says):
+    fabric = of_machine(machine)
+    assert (fabric.nics, fabric.nic_Gbps) == (nics, rate)
+    assert says in " ".join(fabric.net_notes) and bool(says) is bool(fabric.net_notes)
+
+
+def test_one_card_of_two_rates_does_not_make_the_other_ports_vanish():
+    """A card of 100 and 400 Gbit/s beside fifteen ports of 200: they carry most at 200."""
+    machine = with_ports(400, *(180.0 for _ in range(7)))
+    ports = (*machine.nics, Nic("mlx5_9", speed_Gbps=100.0, rdma=True))
+    beside = Connection("GPU0", "mlx5_9", PathType.PIX)
+    mixed = replace(machine, nics=ports, connections=(*machine.connections, beside))
+    assert (of_machine(mixed).nics, of_machine(mixed).nic_Gbps) == (8, 180.0)
+    # Where nothing is known of nearness, it is the rate at which the ports carry most.
+    flat = replace(mixed, connections=())
+    assert (of_machine(flat).nics, of_machine(flat).nic_Gbps) == (8, 180.0)
+
+
+def test_a_port_that_fell_back_does_not_lower_what_the_whole_machine_should_reach():
+    fabric = of_machine(with_ports(400, 200, 400, 400), whole=True)
+    assert (fabric.nics, fabric.nic_Gbps, fabric.net_notes) == (4, 400.0, ())
+
+
+def test_what_misleads_nccl_is_said_beside_the_figures():
+    machine = with_ports(400, 400)
+    hidden = replace(machine, gpus=tuple(replace(each, nvlinks=(), nvlinks_to_itself=12) for each in machine.gpus))
+    (said,) = of_machine(hidden).notes
+    assert said.startswith("NVLinks of GPU0, GPU1 end in the GPU itself") and "do not count these links" in said
+    bridged = of_machine(replace(machine, bridges=(Bridge("0000:0d:00.0", PcieLink(1, 1)),)))
+    assert "generation 1 x1" in bridged.notes[0] and not bridged.net_notes
+    copying = of_machine(replace(machine, nics=tuple(replace(nic, gdr=False) for nic in machine.nics)))
+    assert "gdr=0 is marked of" in copying.net_notes[0] and not copying.notes
+    assert of_machine(machine).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "nics", "gbps", "net"),
+    [
+        ("BM.GPU.L40S.4", 4, 0, 0.0, NetKind.INFINIBAND),
+        ("g6e.48xlarge", 8, 4, 100.0, NetKind.EFA),
+        ("BM.GPU.B300.8", 8, 16, 400.0, NetKind.ROCE),
+        ("p6e-gb300.36xlarge", 4, 0, 0.0, NetKind.INFINIBAND),
+    ],
+)
+def test_machines_have_as_many_gpus_and_ports_as_their_providers_say(name, gpus, nics, gbps, net):
+    fabric = machines.require(name)
+    assert (fabric.gpus, fabric.nics, fabric.nic_Gbps, fabric.net) == (gpus, nics, gbps, net)
+    assert ("no network known" in machines.describe(fabric)) is not bool(nics)

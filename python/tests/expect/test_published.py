@@ -149,7 +149,7 @@ def test_a_machine_is_known_by_its_providers_name(alias: str, name: str) -> None
         ("h200", "ndh200v5", "h20?"), ("B200", "dgx-b200", "known are"), ("8xh100", "ndv5", "h200"),
         ("hgx-h100-4", "ndv5", "hgx-a100-4"), ("NVIDIA H100 80GB HBM3", "a3-mega", "mean"),
         ("nvl72", "gb300-nvl72", "mean"),
-        ("p6e-gb300.36xlarge", "gb300-nvl72", "gb200"), ("gh200", "--list", "h200-x4"), ("rubin", "--list", "mean"),
+        ("p7e-gb300.36xlarge", "gb300-nvl72", "gb200"), ("gh200", "--list", "h200-x4"), ("rubin", "--list", "mean"),
         ("ndh100v5x", "ndv5", "known are"), ("a3-meag", "a3-mega?", "--list"),
     ],
 )  # fmt: skip

@@ -56,7 +56,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         keys = ", ".join(gpu.key for gpu in lacking)
         yield Finding(
             NAME, severity,
-            f"a NIC is missing: {keys} has {len(near(machine, lacking[0])) or 'no'} near it, other GPUs {usual}",
+            f"a NIC is missing: {keys} has {len(near(machine, lacking[0])) or 'none'} near it, other GPUs {usual}",
             tuple(Evidence(f"{gpu.key}: {', '.join(near(machine, gpu)) or 'no PIX or PXB to any NIC'}", machine.source)
                   for gpu in lacking[:8]),
             _COST,

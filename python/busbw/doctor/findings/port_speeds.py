@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.machine.topology.audit import NEAR
-from busbw.machine.topology.model import Gpu, Machine, Nic
+from busbw.machine.topology.rails import own_port
 
 NAME = "port-speeds"
 _CURE = (
@@ -21,7 +20,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is None:
         return
-    own = {gpu.key: port for gpu in machine.gpus if (port := _port(machine, gpu)) is not None}
+    own = {gpu.key: port for gpu in machine.gpus if (port := own_port(machine, gpu)) is not None}
     rates = {port.name: port.speed_Gbps or 0.0 for port in own.values()}
     fastest = max(rates.values(), default=0.0)
     slow = [port for port in dict.fromkeys(own.values()) if (port.speed_Gbps or 0.0) < fastest]
@@ -42,7 +41,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
             for port in slow[:8]
         ),
         Cost(
-            "NCCL gives each port its channel, and all go at the rate of the slowest",
+            "NCCL gives each port its channels, and all go at the rate of the slowest",
             fastest / lowest if lowest else None,
             "from the ports' rates",
         ),
@@ -50,17 +49,3 @@ def examine(facts: Facts) -> Iterator[Finding]:
         Proof(instruction="ib_write_bw over that port and over another one, then a run with NCCL_IB_HCA=^NAME"),
         stage=Stage.NETWORK,
     )
-
-
-def _port(machine: Machine, gpu: Gpu) -> Nic | None:
-    """The fastest RDMA port near that GPU; None where none is, or nobody knows its rate."""
-    ports = [
-        nic
-        for nic in machine.nics
-        if nic.rdma
-        and nic.speed_Gbps
-        and nic.up is not False
-        and (pair := machine.between(gpu.key, nic.key)) is not None
-        and pair.path in NEAR
-    ]
-    return max(ports, key=lambda nic: nic.speed_Gbps or 0.0, default=None)

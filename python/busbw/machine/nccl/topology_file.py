@@ -23,7 +23,7 @@ from busbw.machine.topology.model import (
     normal_bus_id,
     with_generation,
 )
-from busbw.machine.topology.names import AMD, is_amd, is_interface, is_rdma
+from busbw.machine.topology.names import AMD, carries_sockets, is_interface, is_rdma, of_vendor, other_maker
 from busbw.machine.topology.paths import MAX_DEVICES, connections
 
 _BUS_ID = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-9a-fA-F])?")
@@ -101,9 +101,9 @@ def read_topology(data: bytes, source: str) -> TopologyFile:
 
 
 def _check_version(root: Node, version: int | None, machine: Machine, reading: _Reading) -> None:
-    """RCCL writes and reads version 2, for GPUs of AMD."""
-    amd = any(is_amd(gpu.name) for gpu in machine.gpus)
-    if version not in {1, None} and not (amd and version == RCCL_VERSION):
+    """RCCL writes and reads version 2, for GPUs of AMD, and so do libraries made from it."""
+    others = any(other_maker(gpu.name) for gpu in machine.gpus)
+    if version not in {1, None} and not (others and version == RCCL_VERSION):
         rccls = ": that is RCCL's, for GPUs of AMD" if version == RCCL_VERSION else ""
         reading.problems.append(Problem(root.line, f"version is not 1, NCCL refuses the file{rccls}", fatal=True))
 
@@ -224,7 +224,7 @@ def _check_rate(node: Node, what: str, link: PcieLink, reading: _Reading) -> Non
 
 def _read_gpu(node: Node, place: _Place, reading: _Reading) -> None:
     _check_rate(node, f"the GPU at {place.bus_id}", place.pcie, reading)
-    amd = node.attributes.get("vendor", "").strip().lower() == "0x1002"
+    maker = of_vendor(node.attributes.get("vendor", ""))
     # Files made for a kind of virtual machine hold no <gpu>: NCCL adds what it finds at the bus.
     for gpu in node.all("gpu") or [Node("gpu", node.line)]:
         given = Attributes(gpu, reading.problems)
@@ -240,7 +240,7 @@ def _read_gpu(node: Node, place: _Place, reading: _Reading) -> None:
                 index=len(reading.gpus) if index is None else index,
                 bus_id=place.bus_id,
                 # RCCL writes gcn and xGMI links where NCCL writes NVLinks.
-                name=AMD if amd or "gcn" in gpu.attributes or gpu.all("xgmi") else None,
+                name=maker or (AMD if "gcn" in gpu.attributes or gpu.all("xgmi") else None),
                 sm=given.whole("sm", low=10, high=999),
                 rank=given.whole("rank", low=-1),
                 numa=place.numa,
@@ -249,6 +249,7 @@ def _read_gpu(node: Node, place: _Place, reading: _Reading) -> None:
                 bridges=place.bridges,
                 nvlinks=tuple(link for each in gpu.all("nvlink") if (link := _nvlink(each, reading))),
                 gdr=None if gdr is None else gdr > 0,
+                c2c=bool(gpu.all("c2c")),
             )
         )
 
@@ -273,7 +274,7 @@ def _read_net(node: Node, place: _Place, reading: _Reading) -> None:
     guid = (given.text("guid") or "0x0").strip()
     number = given.whole("dev", low=0, high=1 << 20)
     counted = guid in {"0x0", "0", f"{number or 0:#x}"}
-    rdma = is_rdma(name) or not (counted or is_interface(name))
+    rdma = is_rdma(name) or not (counted or is_interface(name) or carries_sockets(name))
     if rdma and gdr == 0:
         text = f'gdr="0" of {name}: NCCL copies all that it sends through this device through the host'
         reading.problems.append(Problem(node.line, text, slow=True))
@@ -324,10 +325,11 @@ def _check_links(machine: Machine, reading: _Reading) -> None:
         line = reading.lines.get(own, 1)
         if gpu.nvlinks_to_itself:
             text = (
-                f"{gpu.nvlinks_to_itself} NVLinks of {own} end in {own} itself: NCCL finds no NVLink to any other GPU "
-                "there (a hypervisor hid the peer); `busbw topo --audit` says how to put it right"
+                f"{gpu.nvlinks_to_itself} NVLinks of {own} end in {own} itself: NCCL reads the file, and joins that "
+                "GPU to no other by them (a hypervisor hid the peer); `busbw topo --audit` says how to put it right"
             )
-            reading.problems.append(Problem(line, text, fatal=True))
+            # A link of a GPU with itself shortens no path (src/graph/paths.cc), and nothing fails on it.
+            reading.problems.append(Problem(line, text, slow=True))
         for link in gpu.nvlinks:
             peer = by_bus.get(link.target)
             if peer is None:

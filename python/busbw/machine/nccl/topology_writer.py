@@ -83,6 +83,8 @@ def _write_nic(nic: Nic, indent: str) -> list[str]:
     if nic.bus_id is None:
         return [f"{indent}<nic>", f"{indent}  {net}", f"{indent}</nic>"]
     device_class = "0x020700" if nic.rdma else "0x020000"
+    if nic.name == nic.bus_id:  # a file for virtual machines names the bus alone, and NCCL what it finds there
+        return [f'{indent}<pci busid={quoteattr(nic.bus_id)} class="{device_class}"{_speed(nic.pcie)}/>']
     return [
         f'{indent}<pci busid={quoteattr(nic.bus_id)} class="{device_class}"{_speed(nic.pcie)}>',
         f"{indent}  <nic>", f"{indent}    {net}", f"{indent}  </nic>", f"{indent}</pci>",

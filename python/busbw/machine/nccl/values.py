@@ -37,12 +37,13 @@ _NCCL_SPEEDS = (
     ("2.5 GT/s", 1), ("5 GT/s", 2), ("8 GT/s", 3), ("16 GT/s", 4), ("32 GT/s", 5), ("5.0 GT/s PCIe", 2),
     ("8.0 GT/s PCIe", 3), ("16.0 GT/s PCIe", 4), ("32.0 GT/s PCIe", 5), ("64.0 GT/s PCIe", 6),
 )  # fmt: skip
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?")
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
 
 
 def link_generation(text: str) -> tuple[int | None, int]:
     """The PCIe generation that a link_speed says (None where it says none), and the one that NCCL counts on."""
-    match = _SPEED.fullmatch(text)
+    # As NCCL does, by the beginning alone: AWS ships "32 GT/s PCIe/s".
+    match = _SPEED.match(text)
     said = pcie_generation(float(match[1])) if match else None
     return said, next((generation for start, generation in _NCCL_SPEEDS if text.startswith(start)), 3)
 

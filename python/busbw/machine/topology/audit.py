@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.machine.topology.model import Gpu, Machine, Nic, PathType
-from busbw.machine.topology.names import product
+from busbw.machine.topology.names import has_c2c, product
+from busbw.machine.topology.rails import BELOW_ONE_SWITCH
 
 SLOW_GBPS = 3.5
 """Less than PCIe generation 3 x4: no GPU, RDMA device or switch above them runs slower in a machine that is whole."""
 
-NEAR = frozenset({PathType.PIX, PathType.PXB})
+NEAR = BELOW_ONE_SWITCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,51 @@ class Hidden:
 
 def hidden(machine: Machine) -> tuple[Hidden, ...]:
     """Everything, most costly first; nothing for a machine that shows all that NCCL reads."""
+    if not machine.gpus:
+        return (_without_gpus(machine),)
     return (*_nvlinks(machine), *_bridges(machine), *_gdr(machine), *_nearness(machine), *_places(machine))
 
 
-def _nvlinks(machine: Machine) -> Iterator[Hidden]:
+def misled(machine: Machine) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What makes NCCL do otherwise than predictions take it to: inside a node, and between nodes by its NICs."""
+    whole = "The figures above take the real links to be used"
+    inside = [
+        *(_predicted(each, "The figures above do not count these links") for each in _looped(machine)),
+        *(_predicted(each, whole) for each in _slow_bridges(machine)),
+    ]
+    direct = "The figures above take GPU Direct RDMA to work; without it often half of them is reached"
+    return tuple(inside), tuple(_predicted(each, direct) for each in _gdr(machine))
+
+
+def _predicted(each: Hidden, figures: str) -> str:
+    what = "The " + each.what.removeprefix("the ") if each.what.startswith("the ") else each.what
+    return f"{what}. {each.effect}. {figures}; `busbw topo --audit` says more."
+
+
+def _without_gpus(machine: Machine) -> Hidden:
+    """A file that a provider ships for a size of machine: switches and buses, to which NCCL adds what it finds."""
+    nics = "" if machine.nics else ", no NIC"
+    return Hidden(
+        f"no GPU{nics} and no NVLink is shown: what a job finds there cannot be audited from this alone",
+        "NCCL asks driver and /sys for them, and takes from the file the switches and links of the buses that it names",
+        "NCCL_TOPO_FILE with this file and NCCL_TOPO_DUMP_FILE=whole.xml in a job on the machine write both together: "
+        "audit whole.xml",
+    )  # fmt: skip
+
+
+def _looped(machine: Machine) -> Iterator[Hidden]:
     looped = [gpu for gpu in machine.gpus if gpu.nvlinks_to_itself]
     if looped:
         yield Hidden(
-            f"NVLinks of {_some(looped)} end in the GPU itself", "NCCL finds no NVLink between any two GPUs there",
+            f"NVLinks of {_some(looped)} end in the GPU itself",
+            "NCCL joins no two GPUs by them" if any(gpu.nvlinks for gpu in machine.gpus)
+            else "NCCL finds no NVLink between any two GPUs there",
             "A measurement of GPU pairs (--pairs) shows which are joined",
         )  # fmt: skip
+
+
+def _nvlinks(machine: Machine) -> Iterator[Hidden]:
+    yield from _looped(machine)
     most = max((gpu.nvlink_count for gpu in machine.gpus), default=0)
     fewer = [gpu for gpu in machine.gpus if gpu.nvlink_count < most and not gpu.nvlinks_to_itself]
     if fewer and most:
@@ -55,7 +91,7 @@ def _nvlinks(machine: Machine) -> Iterator[Hidden]:
         )  # fmt: skip
 
 
-def _bridges(machine: Machine) -> Iterator[Hidden]:
+def _slow_bridges(machine: Machine) -> Iterator[Hidden]:
     slow = [each for each in machine.bridges if (rate := each.pcie.GBps) is not None and rate < SLOW_GBPS]
     if slow:
         link = slow[0].pcie
@@ -65,6 +101,10 @@ def _bridges(machine: Machine) -> Iterator[Hidden]:
             f"NCCL counts on {link.GBps:.2g} GB/s for every path through them",
             "lspci -vv of the host has the real links; a topology file can say them",
         )  # fmt: skip
+
+
+def _bridges(machine: Machine) -> Iterator[Hidden]:
+    yield from _slow_bridges(machine)
     devices: list[Gpu | Nic] = [*machine.gpus, *(nic for nic in machine.nics if nic.rdma)]
     unknown = [each for each in devices if each.pcie.generation is None or each.pcie.width is None]
     if unknown:
@@ -80,7 +120,7 @@ def _gdr(machine: Machine) -> Iterator[Hidden]:
     without = [each for each in devices if each.gdr is False]
     if without:
         yield Hidden(
-            f"{_some(without)} are marked gdr=0", "NCCL copies what goes between GPU and network through the host",
+            f"gdr=0 is marked of {_some(without)}", "NCCL copies what goes between GPU and network through the host",
             "Leave gdr out of the file: NCCL then asks the driver",
         )  # fmt: skip
 
@@ -89,15 +129,24 @@ def _nearness(machine: Machine) -> Iterator[Hidden]:
     nics = [nic for nic in machine.nics if nic.rdma]
     if len(machine.gpus) < 2 or len(nics) < 2:
         return
-    pairs = [machine.between(gpu.key, nic.key) for gpu in machine.gpus for nic in nics]
-    paths = {pair.path for pair in pairs if pair is not None}
-    if not paths & NEAR:
-        seen = ", ".join(sorted(path.value for path in paths)) or "unknown"
-        yield Hidden(
-            f"no GPU is near any NIC (all paths are {seen})",
-            "NCCL cannot pair GPUs with their NICs, and without GPU Direct RDMA sends through the host",
-            "A measurement of GPUs with NICs (--pairs) shows which lie below one switch",
-        )  # fmt: skip
+    paths = {
+        gpu.key: {pair.path for nic in nics if (pair := machine.between(gpu.key, nic.key))} for gpu in machine.gpus
+    }
+    every = set().union(*paths.values())
+    # GPU and NIC at one processor: by C2C that is as good as one switch (src/graph/paths.cc, PATH_P2C).
+    at_processor = all(each & {PathType.PHB, PathType.NODE} for each in paths.values())
+    if every & NEAR or (at_processor and all(gpu.c2c or has_c2c(gpu.name) for gpu in machine.gpus)):
+        return
+    seen = ", ".join(sorted(path.value for path in every)) or "unknown"
+    effect = "NCCL cannot pair GPUs with their NICs, and without GPU Direct RDMA sends through the host"
+    ask = "A measurement of GPUs with NICs (--pairs) shows which lie below one switch"
+    if at_processor and all(gpu.name is None for gpu in machine.gpus):
+        effect += (
+            ". On GH200, GB200 and GB300 nothing is amiss: NCCL goes by C2C over the processor with GPU Direct "
+            "(NCCL_NET_GDR_C2C, on by default in 2.30)"
+        )
+        ask += "; nvidia-smi -L beside the matrix names the GPUs"
+    yield Hidden(f"no GPU is near any NIC (all paths are {seen})", effect, ask)
 
 
 def _places(machine: Machine) -> Iterator[Hidden]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TypeVar
 
 from busbw.base.errors import UserError
 from busbw.machine.topology.lspci import PciDevice, machine_of
 from busbw.machine.topology.model import Bridge, Gpu, Machine, Nic, NvLinks, PathType, PcieLink, normal_bus_id
 from busbw.machine.topology.names import product
-from busbw.machine.topology.pairs import Pairs
+from busbw.machine.topology.pairs import Pairs, refuse_impossible
 from busbw.machine.topology.paths import connections
 
 Device = TypeVar("Device", Gpu, Nic)
@@ -33,27 +34,38 @@ SWITCHES = "ffff:ff:{:02x}.0"
 
 @dataclass(frozen=True)
 class Corrected:
-    """The machine put right, and each step with what it rests on."""
+    """The machine put right, each step with what it rests on, and what the measurement did not put right."""
 
     machine: Machine
     notes: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
 
 def correct(machine: Machine, pci: Sequence[PciDevice], pairs: Pairs | None) -> Corrected:
     """What is known of the machine with all that was given; UserError names what is still missing for a file."""
+    if not machine.gpus:
+        raise UserError(f"{machine.source} shows no GPU, so there is nothing to put right in it", exit_code=2)
     notes: list[str] = []
+    left: list[str] = []
     gpus, nics = _with_pci(machine, pci, pairs, notes)
     _refuse_without_buses(machine, gpus, nics)
+    if pairs is not None:
+        refuse_impossible(pairs, gpus, nics)
     groups = _groups(machine, gpus, nics, pairs, notes)
     if pairs is not None:
-        gpus = _with_measured_links(gpus, pairs, notes)
+        gpus = _with_measured_links(gpus, pairs, notes, left)
+    looped = [gpu.key for gpu in gpus if gpu.nvlinks_to_itself]
+    if looped:
+        left.append(f"the file leaves out the NVLinks of {', '.join(looped)}, which NCCL then asks the driver for")
     gpus, nics = _placed(gpus, nics, groups)
     bridges = tuple(Bridge(bus, _link_of(bus, gpus, nics)) for bus, _ in groups)
     # What the driver knows by itself is left to it: a wrong gdr=0 is not carried on.
+    if any(each.gdr is False for each in _devices(gpus, nics)):
+        notes.append("gdr=0 is left out of the file: NCCL asks the driver")
     gpus = tuple(replace(gpu, gdr=None) for gpu in gpus)
     nics = tuple(replace(nic, gdr=None) for nic in nics)
     found = replace(machine, gpus=gpus, nics=nics, bridges=bridges, connections=connections(gpus, nics))
-    return Corrected(found, tuple(notes))
+    return Corrected(found, tuple(notes), tuple(left))
 
 
 def _with_pci(
@@ -121,8 +133,10 @@ def _groups(
         measured = _near_by_measure(nic.key, gpus, pairs) if pairs and not shown else set()
         if shown or measured:
             near[nic.key] = shown or measured
-            how = "as shown" if shown else f"as measured in {pairs.source if pairs else ''}"
-            notes.append(f"{nic.key} below one switch with {', '.join(sorted(near[nic.key]))}: {how}")
+        if measured and pairs:
+            notes.append(
+                f"{nic.key} below one switch with {', '.join(sorted(measured))}: as measured in {pairs.source}"
+            )
     merged: list[set[str]] = []
     for nic_key, keys in near.items():
         joined = {nic_key, *keys}
@@ -141,29 +155,43 @@ def _near_by_measure(nic: str, gpus: Sequence[Gpu], pairs: Pairs | None) -> set[
     return {key for key, rate in rates.items() if rate >= FULL * best} if best >= APART * worst else set()
 
 
-def _with_measured_links(gpus: Sequence[Gpu], pairs: Pairs, notes: list[str]) -> tuple[Gpu, ...]:
+def _with_measured_links(gpus: Sequence[Gpu], pairs: Pairs, notes: list[str], left: list[str]) -> tuple[Gpu, ...]:
     """NVLinks whose peer was hidden, between the GPUs that move far more than the slowest pair."""
     if not all(gpu.nvlinks_to_itself for gpu in gpus) or len(gpus) < 2:
         return tuple(gpus)
-    rates = {
-        (a.key, b.key): rate for a in gpus for b in gpus if a is not b and (rate := pairs.between(a.key, b.key))
-    }  # fmt: skip
-    if len(rates) < len(gpus) * (len(gpus) - 1):
-        notes.append("NVLinks stay unknown: not every pair of GPUs was measured")
+    every = list(combinations(gpus, 2))
+    lost = [(a.key, b.key) for a, b in every if pairs.between(a.key, b.key) is None]
+    if lost:
+        left.append(
+            f"which GPUs NVLinks join: {pairs.source} lacks {len(lost)} of {len(every)} pairs of GPUs, such as "
+            f"{' '.join(lost[0])}"
+        )
         return tuple(gpus)
+    rates = {frozenset((a.key, b.key)): pairs.between(a.key, b.key) or 0.0 for a, b in every}
     line = max((gpu.pcie.GBps or 0.0 for gpu in gpus), default=0.0) or PCIE_5_GBPS
     floor = min(OVER_PCIE * min(rates.values()), line)
     fixed = []
     for gpu in gpus:
-        peers = [other for other in gpus if rates.get((gpu.key, other.key), 0.0) >= floor]
+        peers = [other for other in gpus if rates.get(frozenset((gpu.key, other.key)), 0.0) >= floor]
         each = gpu.nvlinks_to_itself // len(peers) if peers else 0
-        known = product(gpu.name)
-        sm = gpu.sm or (known.sm if known else None)
-        links = tuple(NvLinks(other.bus_id or "", each) for other in peers) if each else ()
-        fixed.append(replace(gpu, sm=sm, nvlinks=links, nvlinks_to_itself=0))
-        if links:
-            notes.append(f"{gpu.key}: {each} NVLinks to {', '.join(p.key for p in peers)}, as measured")
+        if not each:
+            fixed.append(gpu)
+            continue
+        links = tuple(NvLinks(other.bus_id or "", each) for other in peers)
+        fixed.append(replace(gpu, sm=_sm(gpu), nvlinks=links, nvlinks_to_itself=0))
+        notes.append(f"{gpu.key}: {each} NVLinks to {', '.join(p.key for p in peers)}, as measured")
+    apart = [gpu.key for gpu in fixed if gpu.nvlinks_to_itself]
+    if apart:
+        left.append(
+            f"which GPUs the NVLinks of {', '.join(apart)} join: no pair of theirs moves {floor:.3g} GB/s, as over "
+            f"NVLink ({pairs.source})"
+        )
     return tuple(fixed)
+
+
+def _sm(gpu: Gpu) -> int | None:
+    known = product(gpu.name)
+    return gpu.sm or (known.sm if known else None)
 
 
 def _placed(

@@ -102,6 +102,8 @@ class Gpu:
     gdr: bool | None = None
     nvlinks_to_itself: int = 0
     """NVLinks that say they end in this very GPU: a hypervisor hides the peer, and NCCL finds none."""
+    c2c: bool = False
+    """Joined with its processor by NVLink-C2C (Grace): NCCL then reaches NICs over the processor with GPU Direct."""
 
     @property
     def key(self) -> str:

@@ -31,7 +31,7 @@ _PRODUCTS: tuple[tuple[re.Pattern[str], Product], ...] = tuple(
         (r"\bGB10\b", Product(121, 0)),
         (r"\bL40S?\b|\bL4\b", Product(89, 0)),
         (r"\bA10G?\b|\bA16\b|\bA2\b", Product(86, 0)),
-        (r"\bA40\b|\bA6000\b", Product(86, None)),
+        (r"\bA40\b|\bA6000\b|\bRTX 3090\b", Product(86, None)),
         (r"\bV100.*PCIe\b", Product(70, 0)),
         (r"\bV100\b", Product(70, 6)),
         (r"\bT4\b", Product(75, 0)),
@@ -72,6 +72,29 @@ def most_links(name: str | None) -> tuple[int, float] | None:
     return next(((sm, most) for pattern, sm, most in _MOST if name and pattern.search(name)), None)
 
 
+# One link of a board, GB/s in one direction: four of GA102 carry 56.25 (whitepaper NVIDIA Ampere GA102 GPU
+# Architecture: "four x4 links, with each link providing 14.0625 GB/sec bandwidth in each direction"), others 25.
+_LINK_OF_GA102 = 14.0625
+_LINK = 25.0
+
+
+def unlike(name: str, sm: int | None, links: int, *, switched: bool) -> str | None:
+    """Why GPUs of that name cannot be those that are shown, with so many NVLinks each; None where they can."""
+    known, most = product(name), most_links(name)
+    if known is None:
+        return None
+    if sm and sm != known.sm:
+        return f"compute capability {sm / 10}, and {name} has {known.sm / 10}"
+    wired = known.nvlinks
+    if wired is None and most is not None:
+        wired = round(most[1] / (_LINK_OF_GA102 if known.sm == 86 else _LINK))
+        if switched:
+            return f"NVLinks through a switch, and {name} has bridges from board to board alone"
+    if wired is not None and links > wired:
+        return f"{links} NVLinks of a GPU, and {name} has {wired or 'none'}"
+    return None
+
+
 def takes_bridges(name: str | None) -> bool:
     """Whether boards of that name have links for bridges, which are inactive where none is plugged in."""
     known = product(name)
@@ -81,6 +104,12 @@ def takes_bridges(name: str | None) -> bool:
 AMD = "AMD GPU"
 """Name of a GPU of which a file says only that AMD made it."""
 
+HYGON = "Hygon DCU"
+"""Name of an accelerator of Hygon, whose library is made from RCCL and writes files as it does."""
+
+_OF_VENDOR = "GPU of PCI vendor "
+_NVIDIA = "0x10de"
+_MAKERS = {"0x1002": AMD, "0x1d94": HYGON}
 _AMD = re.compile(r"\bAMD\b|\bRadeon\b|\bInstinct\b|\bMI[1-4]\d\d[A-Z]?\b|\bgfx\d", re.IGNORECASE)
 _RDMA = re.compile(r"mlx\d|bnxt_re|irdma|rdmap?\d|efa_|roce|hfi\d|qedr|cxgb\d_|erdma|hns_|mana_|ionic_|rxe\d|siw\d")
 _INTERFACE = re.compile(
@@ -92,6 +121,28 @@ _INTERFACE = re.compile(
 def is_amd(name: str | None) -> bool:
     """Whether that is a GPU of AMD: RCCL runs there, and nothing here predicts it."""
     return bool(name and _AMD.search(name))
+
+
+def of_vendor(vendor: str) -> str | None:
+    """The name of a GPU of that PCI vendor (0x1002); None for NVIDIA, whose products have names, and for no vendor."""
+    vendor = vendor.strip().lower()
+    if vendor == _NVIDIA or not re.fullmatch(r"0x[0-9a-f]{4}", vendor) or vendor == "0x0000":
+        return None
+    return _MAKERS.get(vendor, _OF_VENDOR + vendor)
+
+
+def other_maker(name: str | None) -> str | None:
+    """Who made that GPU where it was not NVIDIA: another library than NCCL runs there, and nothing predicts it."""
+    if is_amd(name):
+        return "AMD"
+    if name == HYGON:
+        return "Hygon"
+    return name.removeprefix("GPU of ") if name and name.startswith(_OF_VENDOR) else None
+
+
+def has_c2c(name: str | None) -> bool:
+    """Whether NVLink-C2C joins that GPU with its processor: GH200, GB200 and GB300."""
+    return bool(name and re.search(r"\bG[HB][23]00\b", name))
 
 
 def is_part(name: str | None) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.base.errors import UserError
-from busbw.machine.topology.model import normal_bus_id
+from busbw.machine.topology.model import Gpu, Nic, normal_bus_id
+from busbw.machine.topology.names import product
+from busbw.machine.topology.rates import NVLINK_GBPS, nvlink_generation
 
 MAX_LINES = 100_000
 _NAME = r"[A-Za-z][\w.-]{0,63}"
@@ -50,3 +52,38 @@ def read_pairs(text: str, source: str) -> Pairs:
     if not rates:
         raise UserError(f"{source} holds no measured pair, such as `GPU0 mlx5_0 24.1`")
     return Pairs(source, rates, buses)
+
+
+MOST_NVLINK_GBPS = 900.0
+"""Of one GPU in one direction: 18 NVLinks of generation 5, for GPUs of which nothing is known."""
+
+MOST_PCIE_GBPS = 121.0
+"""PCIe 6 x16, for devices whose link nobody said."""
+
+TOLERANCE = 1.05
+
+
+def refuse_impossible(pairs: Pairs, gpus: Sequence[Gpu], nics: Sequence[Nic]) -> None:
+    """UserError for a rate above the line rate of the device: Gbit/s, or both directions together, given as GB/s."""
+    line = {gpu.key: _line_of(gpu) for gpu in gpus}
+    ports = {nic.key: min(nic.GBps or MOST_PCIE_GBPS, nic.pcie.GBps or MOST_PCIE_GBPS) for nic in nics}
+    for pair, rate in pairs.GBps.items():
+        a, b = sorted(pair)
+        port = next((each for each in (a, b) if each in ports), None)
+        most = ports[port] if port else min(line.get(a, MOST_NVLINK_GBPS), line.get(b, MOST_NVLINK_GBPS))
+        if rate > TOLERANCE * most:
+            raise UserError(
+                f"{pairs.source}: {a} {b} {rate:g} GB/s is more than {port or a} can move in one direction "
+                f"({most:.4g} GB/s); are those Gbit/s, or both directions together?",
+                exit_code=2,
+            )
+
+
+def _line_of(gpu: Gpu) -> float:
+    """What leaves that GPU at most: over its NVLinks, hidden ones too, or over PCIe."""
+    known = product(gpu.name)
+    generation = nvlink_generation(gpu.sm or (known.sm if known else None))
+    count = gpu.nvlink_count + gpu.nvlinks_to_itself
+    if not count or generation is None:
+        return MOST_NVLINK_GBPS
+    return max(count * NVLINK_GBPS[generation], gpu.pcie.GBps or 0.0)

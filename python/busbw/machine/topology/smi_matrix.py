@@ -10,7 +10,7 @@ from busbw.base.errors import UserError
 from busbw.machine.topology.cpulist import read_list
 from busbw.machine.topology.matrix_rows import CELL, Rows, read_rows
 from busbw.machine.topology.model import SWITCH, Connection, Gpu, Machine, Nic, NumaNode, NvLinks, PathType
-from busbw.machine.topology.names import is_interface
+from busbw.machine.topology.names import carries_sockets, is_interface
 from busbw.machine.topology.pasted import plain_lines
 
 _LEGEND = re.compile(r"\s*(NIC\d{1,3}):\s+(\S{1,64})\s*$")
@@ -85,7 +85,7 @@ def _machine(
     )
     gpus = tuple(_gpu(device, *places[device]) for device in devices if device.startswith("GPU"))
     nics = tuple(
-        Nic(names.get(each, each), rdma=not is_interface(names.get(each, each)))
+        Nic(name := names.get(each, each), rdma=not (is_interface(name) or carries_sockets(name)))
         for each in devices
         if not each.startswith("GPU")
     )
@@ -101,7 +101,14 @@ def _gpu(device: str, cpus: str, numa: str) -> Gpu:
         index=int(device.removeprefix("GPU")),
         numa=_numa(numa),
         cpus=read_list(cpus) if cpus[:1].isdecimal() else (),
+        c2c=_holds_memory(numa),
     )
+
+
+def _holds_memory(said: str) -> bool:
+    """Whether NUMA nodes of GPUs' memory stand beside the processor's (0,2-17): such GPUs hang at it by C2C."""
+    first, comma, rest = said.partition(",")
+    return bool(comma) and first.isdecimal() and rest[:1].isdecimal()
 
 
 def _numa(said: str) -> int | None:

@@ -88,6 +88,10 @@ def read_word(path: Path) -> str | None:
         return None
 
 
+_OF_MANAGEMENT = 3.5
+"""GB/s; less than PCIe generation 3 x4: no GPU and no RDMA device that carries collectives."""
+
+
 def _functions(folder: Path) -> Iterator[PciFunction]:
     for device in _entries(folder):
         pci_class = read_word(device / "class") or ""
@@ -119,10 +123,16 @@ def _bridges(device: Path) -> tuple[str, ...]:
 
 
 def _ports(folder: Path) -> Iterator[Bridge]:
-    """The bridges above GPUs and NICs. NCCL counts on the slower of a device and the port above it."""
+    """The bridges above GPUs and NICs. NCCL counts on the slower of a device and the port above it.
+
+    Those above a service processor's display or a management interface (one lane of its own) are as slow as it is.
+    """
     seen: set[str] = set()
     for device in _entries(folder):
-        if not (read_word(device / "class") or "").startswith(("0x02", "0x03")):
+        kind = read_word(device / "class") or ""
+        if not (kind.startswith("0x02") or (kind.startswith("0x03") and read_word(device / "vendor") == NVIDIA)):
+            continue
+        if (own := _link(device).max_GBps) is not None and own < _OF_MANAGEMENT:
             continue
         try:
             above = [each for each in device.resolve().parents if _BUS.fullmatch(each.name)]

@@ -82,6 +82,21 @@ def test_the_tree_gives_places_links_and_paths(host: Path) -> None:
     assert [node.cpus for node in machine.numa_nodes] == [(0, 1, 2, 3), (4, 5, 6, 7)]
 
 
+def test_ports_above_management_devices_are_no_bridges_of_a_hypervisor(tmp_path: Path) -> None:
+    """A service processor's display and an i210 have one slow lane of their own on every server."""
+    made = Sys(tmp_path)
+    lane = {"max_link_speed": "2.5 GT/s PCIe", "max_link_width": "1"}
+    full = {"max_link_speed": "32.0 GT/s PCIe", "max_link_width": "16"}
+    for bus, kind, vendor, own in (
+        ("01", "0x020000", "0x8086", lane), ("02", "0x030000", "0x1a03", {}), ("03", "0x030200", "0x10de", full)
+    ):  # fmt: skip
+        port = made.device(f"pci0000:00/0000:00:{bus}.0", "0x060400", "0x8086", **lane)
+        made.device(f"{port.relative_to(tmp_path / 'sys/devices')}/0000:{bus}:00.0", kind, vendor, **own)
+    machine = assemble(read_sysfs(tmp_path), (), source="here")
+    # Above the GPU it is one, as a virtual machine shows it.
+    assert [(each.bus_id, each.pcie) for each in machine.bridges] == [("0000:00:03.0", PcieLink(1, 1))]
+
+
 def test_an_rdma_device_and_its_interface_are_one_nic(host: Path) -> None:
     nics = assemble(read_sysfs(host), (), source="here").nics
     assert [(nic.name, nic.interface, nic.speed_Gbps, nic.rdma, nic.up) for nic in nics] == [

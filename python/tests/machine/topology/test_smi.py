@@ -39,6 +39,8 @@ def test_the_matrix_is_read_with_processors_nodes_and_names_of_nics() -> None:
     pair = machine.between("GPU1", "mlx5_ib0")
     assert pair is not None and pair.path is PathType.NODE
     assert machine.nics[0].rdma and not machine.all_nvlink
+    # Azure's accelerated networking carries sockets.
+    assert not read_matrix(MATRIX.replace("mlx5_ib0", "mlx5_an0"), "m").nics[0].rdma
 
 
 def test_equal_links_to_every_peer_of_a_larger_machine_are_a_switch() -> None:
