@@ -262,13 +262,15 @@ def _is_of_test(hit: Hit, checked: int) -> bool:
 _EVENT = re.compile(r"\s{0,12}Warning\s{1,8}[A-Z]\w{3,40}\s")
 
 
-_OF_POD = re.compile(r"\s{0,12}(?:\S{2,10}\s{1,12})?Warning\s{1,40}[A-Z]\w{3,40}\s{1,40}pod/(?P<pod>[\w.-]{3,100})\s")
+_OF_POD = re.compile(
+    r"\s{0,12}(?:\S{2,10}\s{1,12})?(?:Warning|Normal)\s{1,40}[A-Z]\w{3,40}\s{1,40}(?:pod|node)/(?P<name>[\w.-]{3,100})\s"
+)
 
 
 def _is_of_ready_pods(hit: Hit, ready: Collection[str]) -> bool:
-    """Whether all of it are events of pods that are listed as ready."""
+    """Whether all of it are events of pods and nodes that are listed as ready."""
     pods = [_OF_POD.match(text) for _, text in hit.lines]
-    return hit.count == len(hit.lines) and all(each is not None and each["pod"] in ready for each in pods)
+    return hit.count == len(hit.lines) and all(each is not None and each["name"] in ready for each in pods)
 
 
 def _is_of_start(hit: Hit, started: int) -> bool:

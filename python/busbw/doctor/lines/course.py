@@ -137,12 +137,16 @@ _STARTED = re.compile(
     r"(?:[Ss]tarted container|[Cc]ontainer started)"
 )
 _YOUNG = re.compile(
-    r"\s{0,12}(?:\d{1,3}[smh]){1,2}\s{1,12}Normal\s{1,12}(?:Started|Created|Pulled|Scheduled|Completed)\s"
-    r"|\w[\w.-]{2,100} {1,40}([1-9]\d?)/\1 {1,20}Running {1,20}\d"
+    r"\s{0,12}(?:\d{1,3}[smh]){1,2}\s{1,12}Normal\s{1,12}(?:Started|Created|Pulled|Scheduled|Completed|NodeReady)\s"
+    r"|\w[\w.-]{2,100} {1,40}(?:([1-9]\d?)/\1 {1,20}Running {1,20}\d|Ready {1,40}\S{1,60} {1,20}\d{1,4}[smhd])"
 )
 """Rows of `kubectl get events` and `kubectl get pods`."""
-_READY = re.compile(r"\s{0,8}(?P<pod>\w[\w.-]{2,100}) {1,60}([1-9]\d?)/\2 {1,20}Running {1,20}\d")
-"""A row of `kubectl get pods` whose pod is ready."""
+_READY = re.compile(
+    r"\s{0,8}(?P<name>\w[\w.-]{2,100}) {1,60}"
+    r"(?:([1-9]\d?)/\2 {1,20}Running {1,20}\d|Ready {1,40}\S{1,60} {1,20}\d{1,4}[smhd])"
+    r"|\s{0,12}(?:\S{2,10} {1,12})?Normal {1,40}NodeReady {1,40}node/(?P<node>[\w.-]{3,100})\s"
+)
+"""A row of `kubectl get pods` or `kubectl get nodes` whose pod or node is ready."""
 _MOST_PODS = 512
 _BACK = re.compile(
     r"\b(?:nv)?links?\b.{0,80}?\b(?:up|active|restored|recovered|trained|re-?established)\b(?! to down)"
@@ -159,7 +163,7 @@ _NOT_BACK = re.compile(
 )
 _WORKS = re.compile(
     r"^\s{0,24}(?:State: *Active|Physical state: *LinkUp|(?:port_)?state:\s{1,16}(?:PORT_|4: )ACTIVE"
-    r"|phys state:\s{1,8}5: LinkUp|Link detected: yes)\b"
+    r"|phys state:\s{1,8}5: LinkUp|Link detected: yes|(?:current_)?state: FULL)\b"
     r"|^(?:Ethernet|Eth|et-|xe-|swp)\d\S{0,12} is up\b",
     re.IGNORECASE,
 )
@@ -213,7 +217,7 @@ class Course:
     those of a launcher or scheduler; `checked`: all tests passed; `again`: the job or a part of it began again; `back`:
     a link, port or host came back; `works`: a listing shows a port that works; `by_hand`: somebody pressed Ctrl-C;
     `noticed`: the job was told that it has to go, `prepared`: it had saved its state then; `started`: a pod's container
-    started, for the first time; `young`: an event of today tells that all goes well, `ready`: the pods that are
+    started, for the first time; `young`: an event of today tells that all goes well, `ready`: pods and nodes that are
     listed so; `served`: a server answered. `beats` counts the lines by which the job shows that it goes on, `busy` is
     what ranks do for themselves.
     """
@@ -320,7 +324,7 @@ class Course:
         elif _YOUNG.match(line):
             self.young = number
             if (ready := _READY.match(line)) and len(self.ready) < _MOST_PODS:
-                self.ready.add(ready["pod"])
+                self.ready.add(ready["name"] or ready["node"])
         else:
             return False
         return True

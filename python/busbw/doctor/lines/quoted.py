@@ -109,6 +109,8 @@ _LINES = (
     r"\b(?:there (?:is|are|was|were) no|no \w{2,20} (?:is|are) (?:on|set|enabled|active)|(?:is|are) (?:off|disabled))\b"
     r"|^[^\[{]{0,80}\bno (?:Xids?|OOMs?|ECC(?: errors?)?|AER|MCEs?|NVLink errors?|errors?|messages)"
     r"(?: (?:messages|lines|errors|events))? (?:in|from) (?:the )?(?:dmesg|journal\w*|syslog|kernel|logs?)\b",
+    # Errors of bits before they are corrected: links of four levels always have some.
+    r"^\s{0,12}(?:Pre|Raw)[- ]FEC (?:bit error rate|BER)\b.{0,40}\d[eE]-(?:0?[6-9]|1\d)\b",
     # What a loader of images counts of files that it leaves out.
     r"\bScanning \S{1,200} {0,3}\d{1,9} images, \d{1,9} backgrounds, \d{1,9} corrupt\b",
     # A part that a program places elsewhere, as it does for tables that are looked up.

@@ -34,6 +34,8 @@ SIGNATURE = Signature(
         r"^(?:Effective|Symbol)(?: Physical)? BER\s{0,40}: [1-9]\d{0,2}E-(?:0?[1-9]|1[01])\b",
         r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
     ),
+    # The sum over all ports of a switch since its start.
+    unless=("port all:",),
     between_nodes=True,
     confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
     cure=(
