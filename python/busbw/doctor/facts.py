@@ -13,7 +13,7 @@ from busbw.doctor.reading.flight import Flight, looks_like, read_flights
 from busbw.doctor.reading.read_logs import read_logs
 from busbw.doctor.reading.shown import Shown, read_shown
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
-from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
+from busbw.machine.nccl.conf import ConfFile, Origin, Setting, Version, common, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
 from busbw.machine.nccl.log_model import NcclLog
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
@@ -121,7 +121,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     )
     read = read_logs(snapshot.logs)
     logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
-    confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
+    nccl = _nccl(snapshot, logs)
+    confs = tuple(read_conf(file.text, file.path, nccl) for file in snapshot.confs if file.text is not None)
     return Facts(
         snapshot=snapshot,
         machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
@@ -135,6 +136,12 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         flights=flights,
         shown=read_shown(snapshot.logs, scans),
     )
+
+
+def _nccl(snapshot: Snapshot, logs: tuple[NcclLog, ...]) -> Version | None:
+    """The NCCL by whose rules conf files are read: what logs name, else what a program may load here."""
+    ran = [each for log in logs for each in (*log.versions, log.library_version) if each is not None]
+    return common(ran or [each.version for each in snapshot.libraries])
 
 
 def is_flight(file: TextFile) -> bool:
@@ -155,7 +162,7 @@ def _settings(
         for each in log.variables:
             found.setdefault(each.name, Setting(each.name, each.value, Origin(log.source, each.line)))
     for record in records:
-        for name, value in record.run.environment.items():
+        for name, value in record.run.settings.items():
             where = f"the record {record.run.run}"
             found.setdefault(name, Setting(name, value, Origin(where)))
     for scan in scans:
