@@ -33,6 +33,9 @@ NAMES_A_FILE: Version = (2, 23)
 NEW_RULES: Version = (2, 30)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,20})")
+_EMPTY_IS_NONE = frozenset({"NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_P2P_LEVEL", "NCCL_NET_GDR_LEVEL"})
+_TEXTS = frozenset({"NCCL_HOSTID", "NCCL_COMM_ID"})
 _NUMBERS = re.compile(r"(\d{1,3})\.(\d{1,3})")
 
 
@@ -141,6 +144,19 @@ def conf_paths(environ: Mapping[str, str], version: Version | None = None) -> tu
 def shown_path(path: str) -> str:
     """The file as a record names it: that of the user alike wherever the home is."""
     return f"~/{USER_CONF}" if path.startswith("/") and path.endswith(f"/{USER_CONF}") else path
+
+
+def without_effect(name: str, value: str) -> str | None:
+    """A value that NCCL takes for none, for a variable that /etc/nccl.conf sets to `value`; None where there is none.
+
+    An empty number is passed over (src/misc/param.cc), an empty name of a file is not, and up to 2.23 an empty
+    NCCL_PROTO leaves no protocol at all (src/graph/tuning.cc).
+    """
+    if name == "NCCL_ALGO":
+        return "^"  # all but none of them, in every version
+    if name in _EMPTY_IS_NONE or (name.startswith("NCCL_") and name not in _TEXTS and _NUMBER.fullmatch(value.strip())):
+        return ""
+    return None
 
 
 def set_by_files(environ: Mapping[str, str]) -> dict[str, Origin]:
