@@ -121,7 +121,7 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     )
     read = read_logs(snapshot.logs)
     logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
-    nccl = _nccl(snapshot, logs)
+    nccl = _nccl(snapshot, logs, records)
     confs = tuple(read_conf(file.text, file.path, nccl) for file in snapshot.confs if file.text is not None)
     return Facts(
         snapshot=snapshot,
@@ -138,9 +138,10 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     )
 
 
-def _nccl(snapshot: Snapshot, logs: tuple[NcclLog, ...]) -> Version | None:
-    """The NCCL by whose rules conf files are read: what logs name, else what a program may load here."""
-    ran = [each for log in logs for each in (*log.versions, log.library_version) if each is not None]
+def _nccl(snapshot: Snapshot, logs: tuple[NcclLog, ...], records: tuple[Record, ...]) -> Version | None:
+    """The NCCL by whose rules conf files are read: what logs and records name, else what a program may load here."""
+    ran: list[str | int] = [each for log in logs for each in (*log.versions, log.library_version) if each is not None]
+    ran += [code for each in records if each.run.library and (code := each.run.library.version_code) is not None]
     return common(ran or [each.version for each in snapshot.libraries])
 
 

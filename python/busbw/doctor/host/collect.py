@@ -19,7 +19,7 @@ from busbw.doctor.host.host_facts import host_facts
 from busbw.doctor.host.libraries import find_libraries
 from busbw.doctor.reading.snapshot import HostState, ProcessState, Snapshot, TextFile
 from busbw.importers.context import is_kept
-from busbw.machine.nccl.conf import ConfFile, Version, common, conf_paths, in_force, read_conf
+from busbw.machine.nccl.conf import USER_CONF, ConfFile, Version, common, conf_paths, in_force, of_two_homes, read_conf
 from busbw.machine.topology.cpulist import read_list
 from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.live import Reading, command_output, read_live
@@ -39,7 +39,9 @@ def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> 
     reading = _settled(read_live(root), root)
     environment = {name: value for name, value in environ.items() if is_kept(name)}
     libraries = find_libraries(environ)
-    confs = conf_files(environ, root, common(each.version for each in libraries))
+    nccl = common(each.version for each in libraries)
+    confs = conf_files(environ, root, nccl)
+    homes = of_two_homes(environ, nccl) if any(each.path.endswith(f"/{USER_CONF}") for each in confs) else None
     settings = in_force(environment, _read(confs))
     graph, topology = settings.get("NCCL_GRAPH_FILE"), settings.get("NCCL_TOPO_FILE")
     topology_path = topology.value if topology else VIRTUAL_TOPOLOGY
@@ -58,6 +60,7 @@ def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> 
         host=host_state(root, environ),
         processes=processes(reading.gpus, root),
         libraries=libraries,
+        notes=(homes,) if homes else (),
     )
 
 

@@ -31,6 +31,8 @@ Version = tuple[int, int]
 """Of an NCCL, such as (2, 30). Where it is None nobody knows it, and both rules are told."""
 NAMES_A_FILE: Version = (2, 23)
 NEW_RULES: Version = (2, 30)
+OLD_ONLY = "up to NCCL 2.29 "
+"""So a problem begins that newer ones have not, where the version is not known."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|\d{1,20})")
@@ -135,6 +137,14 @@ def homes(environ: Mapping[str, str], version: Version | None = None) -> tuple[s
     return (home,) if home else ()
 
 
+def of_two_homes(environ: Mapping[str, str], version: Version | None) -> str | None:
+    """A sentence where it depends on the version, which nobody knows, in which home the user's file lies."""
+    if environ.get("NCCL_CONF_FILE") or len(found := homes(environ, version)) < 2:
+        return None
+    by_variable, by_password_file = (f"{home}/{USER_CONF}" for home in found)
+    return f"NCCL 2.30 and later read {by_variable} (of $HOME), earlier ones {by_password_file} (of the password file)"
+
+
 def conf_paths(environ: Mapping[str, str], version: Version | None = None) -> tuple[str, ...]:
     """The files that NCCL looks for, in its order, whether they are there or not."""
     named = environ.get("NCCL_CONF_FILE") if version is None or version >= NAMES_A_FILE else None
@@ -225,7 +235,7 @@ def _odd_value(name: str, value: str, version: Version | None) -> str | None:
         more = f"; NCCL 2.30 takes what follows the {MAX_LINE:,}th of the line for a line of its own" if rest else ""
         return f"the value of {name} is cut after {MAX_VALUE} characters{more}"
     if value.endswith("\r"):
-        until = "" if version is not None else "up to NCCL 2.29 "
+        until = "" if version is not None else OLD_ONLY
         more = "; NCCL 2.30 leaves it out" if version is None else ""
         return f"{until}the carriage return at the end (a file of Windows) becomes part of the value of {name}{more}"
     if value != value.strip():
