@@ -163,7 +163,9 @@ def _settings(
         for each in log.variables:
             found.setdefault(each.name, Setting(each.name, each.value, Origin(log.source, each.line)))
     for record in records:
-        for name, value in record.run.settings.items():
+        # What a plugin sets, which has no line, is the plugin's business: nobody here need take it back.
+        by_files = {each.name: each.value for each in record.run.conf if each.in_force and each.line is not None}
+        for name, value in {**by_files, **record.run.environment}.items():
             where = f"the record {record.run.run}"
             found.setdefault(name, Setting(name, value, Origin(where)))
     for scan in scans:

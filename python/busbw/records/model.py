@@ -99,7 +99,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class ConfSetting:
-    """A line of an nccl.conf that sets a variable. `in_force`: neither the environment nor an earlier line sets it."""
+    """A line of an nccl.conf that sets a variable, or a plugin that does: then `file` is its name in NCCL's messages.
+
+    `in_force`: neither the environment nor an earlier line sets it.
+    """
 
     name: str
     value: str
@@ -129,7 +132,7 @@ class Run:
     system: Mapping[str, str] = field(default_factory=dict)
     """The hosts' `kernel`, `driver` and `hardware`, where they are known."""
     conf: tuple[ConfSetting, ...] = ()
-    """What the files nccl.conf set on the host of rank 0, in the order in which NCCL reads it."""
+    """What the files nccl.conf set on the host of rank 0, in NCCL's order; of a log, what plugins said they set."""
     tags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: Source | None = None

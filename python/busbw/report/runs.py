@@ -63,7 +63,7 @@ def run_text(record: Record, labels: Labels, folder: Path) -> str:
         for i, (k, v) in enumerate(run.environment.items())
     ]
     lines += [
-        f"{'' if i else 'nccl.conf':<13}{clean(each.name)}={clean(each.value)} ({_place(each)})"
+        f"{'' if i else 'not exported':<13}{clean(each.name)}={clean(each.value)} ({_place(each)})"
         for i, each in enumerate(run.conf)
     ]
     lines += sentences([*run.notes, *record.notes])
