@@ -49,8 +49,11 @@ TEST(NcclConf, KeepsWhatItSetsWithItsLineAndWhetherItIsInForce) {
 }
 
 TEST(NcclConf, LeavesOutSecretsAndWhatDoesNotAct) {
-  Conf conf("AWS_SECRET_ACCESS_KEY=otter\nNCCL_API_KEY=otter\nEDITOR=vi\nNCCL_NET=https://me:otter@host/\n");
-  EXPECT_EQ(conf.told(), (std::vector<Told>{{"NCCL_NET", "https://me:***@host/", 4, true}}));
+  Conf conf(
+      "AWS_SECRET_ACCESS_KEY=otter\nNCCL_API_KEY=otter\nEDITOR=vi\nNCCL_NET=https://me:otter@host/"
+      "\nNCCL_NETRC=user:OTTER47@host\n");
+  EXPECT_EQ(conf.told(), (std::vector<Told>{{"NCCL_NET", "https://me:***@host/", 4, true},
+                                            {"NCCL_NETRC", "user:***@host", 5, true}}));
 }
 
 TEST(NcclConf, TakesLinesAsTheVersionDoes) {
