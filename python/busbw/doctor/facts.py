@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -22,6 +23,8 @@ from busbw.machine.topology.model import Machine
 from busbw.records import Record
 
 Read = TypeVar("Read")
+_VERSION = re.compile(r"^NCCL version (\d{1,2}\.\d{1,3}\.\d{1,3})", re.MULTILINE)
+_SEARCHED = 1 << 18
 GIVEN = "given here"
 """Origin of a graph file that was given with --graph: nobody has configured it here."""
 _OF_ONE_NODE = 8
@@ -141,6 +144,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
 def _nccl(snapshot: Snapshot, logs: tuple[NcclLog, ...], records: tuple[Record, ...]) -> Version | None:
     """The NCCL by whose rules conf files are read: what logs and records name, else what a program may load here."""
     ran: list[str | int] = [each for log in logs for each in (*log.versions, log.library_version) if each is not None]
+    # NCCL prints its version without a prefix where NCCL_DEBUG asks for no more.
+    ran += [each for file in snapshot.logs if file.text for each in _VERSION.findall(file.text[:_SEARCHED])]
     ran += [code for each in records if each.run.library and (code := each.run.library.version_code) is not None]
     return common(ran or [each.version for each in snapshot.libraries])
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from busbw.doctor.facts import gather
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.remedy import without
 from busbw.doctor.text import proof_text
 from busbw.machine.nccl.conf import Origin, Setting
@@ -42,3 +44,10 @@ def test_what_has_no_value_for_none_is_left_to_a_person() -> None:
     said = text(Setting("NCCL_BUFFSIZE", "4096", SYSTEM), Setting("NCCL_PROTO", "LL", SYSTEM))
     assert said.startswith("remove line 2 of /etc/nccl.conf, measure, and compare: no value of NCCL_PROTO is none")
     assert not without(Setting("NCCL_PROTO", "LL", SYSTEM)).runnable
+
+
+@pytest.mark.parametrize(("version", "problems"), [("2.31.2+cuda13.3", 0), ("2.21.5+cuda12.4", 1)])
+def test_the_log_beside_a_conf_says_by_which_rules_it_is_read(version: str, problems: int) -> None:
+    log, conf = TextFile("job.log", f"NCCL version {version}\n"), TextFile("nccl.conf", "NCCL_PROTO=LL\r\n")
+    [read] = gather(Snapshot("x", logs=(log,), confs=(conf,))).confs
+    assert len(read.problems) == problems
