@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -75,7 +75,9 @@ def run_trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: floa
     began = time.monotonic()
     code = _run(command_of(plan, chosen, kept, limit_s), chosen, place / OUTPUT_NAME, limit_s)
     seconds = time.monotonic() - began
-    return _judged(number, variant, code, kept, (seconds, limit_s))
+    trial = _judged(number, variant, code, kept, (seconds, limit_s))
+    stayed = _stayed(kept, chosen.removed) if trial.outcome is Outcome.MEASURED else ""
+    return Trial(number, variant, Outcome.CRASHED, seconds, reason=stayed) if stayed else trial
 
 
 def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
@@ -121,6 +123,17 @@ def _judged(number: int, variant: int, code: int, kept: Path, times: tuple[float
     if not measured:
         return Trial(number, variant, Outcome.CRASHED, seconds, reason="no case was measured")
     return Trial(number, variant, Outcome.MEASURED, seconds, measured, rates)
+
+
+def _stayed(kept: Path, removed: Collection[str]) -> str:
+    """A sentence where a conf file set what the variant removes: NCCL before 2.23 does not know NCCL_CONF_FILE."""
+    if not removed or kept.name == TIMES_NAME:
+        return ""
+    with suppress(UserError):
+        for each in read_record(kept).run.conf:
+            if each.in_force and each.name in removed:
+                return f"{each.name} stayed set: this NCCL reads {each.file} whatever NCCL_CONF_FILE names"
+    return ""
 
 
 def _is_wrong(times: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from busbw.experiment import factors
 from busbw.experiment.factors import variants
 from busbw.experiment.plan import Plan, check
 from busbw.experiment.runner import environment_of, run_trial
+from busbw.experiment.trial import Outcome
 
 
 def test_unset_takes_back_what_a_conf_file_would_set_again(tmp_path):
@@ -87,3 +89,22 @@ def test_the_copy_of_a_conf_goes_with_the_trial(tmp_path, monkeypatch):
         place = tmp_path / "trials" / f"r0001-v{variant:03d}"
         assert [each.name for each in place.iterdir()] == ["output.txt"]
         assert (place / "output.txt").read_text() == says
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_variable_that_an_old_nccl_set_all_the_same_makes_the_trial_none(tmp_path, monkeypatch, removed):
+    run = {"schema": 1, "kind": "run", "run": "a", "started": None, "tool": {"name": "busbw"}, "library": None,
+           "ranks": [], "environment": {"NCCL_PROTO": "LL"},
+           "conf": [{"name": "NCCL_PROTO", "value": "LL", "file": "~/.nccl.conf", "in_force": True}]}  # fmt: skip
+    case = {"schema": 1, "kind": "case", "run": "a", "case": 0, "collective": "all_reduce", "bytes": 8,
+            "outcome": "measured", "placement": "in_place", "time_us": 1.0, "algbw_GBps": 1.0,
+            "busbw_GBps": 1.0}  # fmt: skip
+    write = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
+    lines = f"{json.dumps(run)}\n{json.dumps(case)}\n"
+    monkeypatch.setattr(
+        "busbw.experiment.runner.command_of", lambda _, __, kept, ___: [sys.executable, "-c", write, str(kept), lines]
+    )
+    plan = Plan((factors.variable("NCCL_PROTO=unset,Simple"),), ("all_reduce", "-b", "1M"))
+    trial = run_trial(plan, 1, 0 if removed else 1, tmp_path, 30.0)
+    assert trial.outcome is (Outcome.CRASHED if removed else Outcome.MEASURED), trial.reason
+    assert removed == trial.reason.startswith("NCCL_PROTO stayed set: this NCCL reads ~/.nccl.conf whatever")
