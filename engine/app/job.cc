@@ -22,6 +22,7 @@
 #include "engine/platform/nvml.h"
 #include "engine/platform/software.h"
 #include "engine/record/environment.h"
+#include "engine/record/nccl_conf.h"
 #include "engine/record/time.h"
 
 namespace busbw {
@@ -242,18 +243,25 @@ void describe(Job& job, const GroupSeat& group) {
   // Of more hosts than a list of nodes should hold, their names alone must tell.
   if (!software.hardware.empty() && software.hardware.size() <= most_identified)
     run.system.emplace_back("hardware", joined(software.hardware));
-  for (auto& file : acting_files(environ)) run.system.push_back(std::move(file));
+  for (auto& file : acting_files(environ, run.library.version_code)) run.system.push_back(std::move(file));
+  run.conf = conf_settings(environ, run.library.version_code, run.notes);
 }
 
 // NCCL reads nccl.conf at its first call and sets what is absent in this process' environment, and plugins do likewise:
 // what was added since the description is what acts without anybody having exported it.
+std::string who_set(const Job& job, const std::string& name, const std::string& value) {
+  for (const ConfSetting& each : job.description.conf)
+    if (each.in_force && each.name == name && each.value == value) return "the library read it from " + each.file;
+  return "the library or one of its plugins set it";
+}
+
 void note_what_the_library_set(Job& job) {
   Variables& known = job.description.environment;
   for (const auto& [name, value] : relevant_environment(environ)) {
     const auto same_name = [&name = name](const auto& variable) { return variable.first == name; };
     if (std::find_if(known.begin(), known.end(), same_name) != known.end()) continue;
     known.emplace_back(name, value);
-    job.description.notes.push_back(name + '=' + value + " was not exported: the library read it from an nccl.conf");
+    job.description.notes.push_back(name + '=' + value + " was not exported: " + who_set(job, name, value));
   }
   std::sort(known.begin(), known.end());
 }

@@ -38,6 +38,15 @@ struct LibraryDescription {
   std::vector<std::pair<std::string, std::string>> lacks{};  // feature, reason
 };
 
+// A line of an nccl.conf that sets a variable; in force where neither the environment nor an earlier line sets it.
+struct ConfSetting {
+  std::string name;
+  std::string value;
+  std::string file;
+  int line = 0;
+  bool in_force = false;
+};
+
 struct RunDescription {
   std::string run_id;
   std::string started;  // RFC 3339 UTC with milliseconds
@@ -47,8 +56,9 @@ struct RunDescription {
   LibraryDescription library;
   std::vector<RankDescription> ranks;
   std::vector<std::pair<std::string, std::string>> environment;  // relevant variables only, sorted
-  std::vector<std::pair<std::string, std::string>> system;       // kernel and driver of the hosts, where they are known
-  std::vector<std::string> notes;                                // for the record only, such as why there is no context
+  std::vector<ConfSetting> conf;  // of the relevant variables, in the order in which NCCL reads them
+  std::vector<std::pair<std::string, std::string>> system;  // kernel and driver of the hosts, where they are known
+  std::vector<std::string> notes;                           // for the record only, such as why there is no context
   bool has_gpus() const { return !ranks.empty() && ranks.front().gpu; }
   std::string memory_note;  // "# Reducing maxBytes ..." lines for the table, or empty
 };

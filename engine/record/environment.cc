@@ -12,6 +12,7 @@
 
 #include "acting_variables.h"
 #include "engine/record/file_hash.h"
+#include "engine/record/nccl_conf.h"
 #include "engine/record/random_words.h"
 #include "secret_rules.h"
 
@@ -209,7 +210,9 @@ void* hide_each(void* variables) {
   return nullptr;
 }
 
-void hide_all(Variables& variables) {
+}  // namespace
+
+void hide_secrets(Variables& variables) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_t searcher{};
@@ -224,6 +227,11 @@ void hide_all(Variables& variables) {
     if (value.size() > longest_without_stack) value = "***";
   hide_each(&variables);
 }
+
+namespace {
+
+// A name without a folder in it is no file: the loader searches for it.
+bool is_for_loader(std::string_view variable) { return variable.starts_with("LD_") || variable.ends_with("_PLUGIN"); }
 
 Variables every_variable(const char* const* environment) {
   Variables variables;
@@ -265,26 +273,34 @@ bool is_relevant_variable(std::string_view name) {
 Variables relevant_environment(const char* const* environment) {
   Variables variables = every_variable(environment);
   std::erase_if(variables, [](const auto& variable) { return !is_relevant_variable(variable.first); });
-  hide_all(variables);
+  hide_secrets(variables);
   std::sort(variables.begin(), variables.end());
   return variables;
 }
 
 Variables full_environment(const char* const* environment) { return every_variable(environment); }
 
-Variables acting_files(const char* const* environment) {
+Variables acting_files(const char* const* environment, int version_code) {
   Variables found;
   const auto look_at = [&found](const std::string& name, const std::string& path) {
     struct stat status{};
-    if (path.empty() || path.front() != '/' || stat(path.c_str(), &status) != 0) return;
+    if (path.empty() || stat(path.c_str(), &status) != 0) return;
     if (!S_ISREG(status.st_mode) || status.st_size > largest_hashed) return;
     if (const std::string hash = sha256_of_file(path); !hash.empty()) found.emplace_back(name, hash.substr(0, 12));
   };
   std::string home;
+  const auto look_behind = [&look_at](const std::string& name, const std::string& value) {
+    if (is_among(acting_variables::files, name) && (!is_for_loader(name) || value.find('/') != value.npos))
+      look_at("file of " + name, value);
+  };
   for (const auto& [name, value] : every_variable(environment)) {
     if (name == "HOME") home = value;
-    if (is_among(acting_variables::files, name)) look_at("file of " + name, value);
+    look_behind(name, value);
   }
+  for (const ConfSetting& each : read_confs(environment, version_code))
+    if (each.in_force) look_behind(each.name, each.value);
+  for (const ConfFile& conf : conf_files(environment, version_code))
+    if (conf.name.front() == '~' || conf.name == "/etc/nccl.conf") look_at("file " + conf.name, conf.path);
   for (const std::string_view conf : acting_variables::confs) {
     const bool is_of_user = conf.starts_with('~');
     if (is_of_user && home.empty()) continue;

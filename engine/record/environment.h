@@ -20,9 +20,13 @@ bool is_relevant_variable(std::string_view name);
 // looks like a secret wherever it stands (credentials in addresses, tokens, keys). `environment` as in ::environ.
 Variables relevant_environment(const char* const* environment);
 
+// Hides what looks like a secret in the values, and cuts them, as relevant_environment does.
+void hide_secrets(Variables& variables);
+
 // Files that act, named by a variable or found by a library itself: "file of NCCL_GRAPH_FILE" or "file /etc/nccl.conf",
-// and the start of its SHA-256. Two runs whose files have one name need not have had one file.
-Variables acting_files(const char* const* environment);
+// and the start of its SHA-256. Two runs whose files have one name need not have had one file. The variable may be one
+// of the environment or of an nccl.conf, as an NCCL of this version reads it.
+Variables acting_files(const char* const* environment, int version_code);
 
 // Every variable, as it stands: --full-environment.
 Variables full_environment(const char* const* environment);

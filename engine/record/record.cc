@@ -240,6 +240,14 @@ void RecordWriter::write_run(const Plan& plan, const RunDescription& run) {
   json.end_array().key("environment").begin_object();
   for (const auto& [name, value] : run.environment) json.member(name, value);
   json.end_object();
+  if (!run.conf.empty()) {
+    json.key("conf").begin_array();
+    for (const ConfSetting& each : run.conf) {
+      json.begin_object().member("name", each.name).member("value", each.value).member("file", each.file);
+      json.member("line", each.line).member("in_force", each.in_force).end_object();
+    }
+    json.end_array();
+  }
   if (!run.system.empty()) {
     json.key("system").begin_object();
     for (const auto& [name, value] : run.system) json.member(name, value);

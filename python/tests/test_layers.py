@@ -23,7 +23,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
         "importers": "base records watch",
         "expect": "base records machine analysis",
         "launch": "base machine",
-        "torch_bench": "base records",
+        "torch_bench": "base records machine",
         "experiment": "base records machine analysis runs launch",
         "fleet": "base records launch",
         "gate": "base records analysis",

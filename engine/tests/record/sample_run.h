@@ -40,6 +40,7 @@ inline RunDescription sample_run() {
                          .device_name = "example CPU",
                          .bus_id = ""});
   run.environment = {{"NCCL_DEBUG", "WARN"}, {"NCCL_NET", "not UTF-8: \xFF"}};
+  run.conf = {{.name = "NCCL_PROTO", .value = "LL", .file = "/etc/nccl.conf", .line = 3, .in_force = true}};
   return run;
 }
 

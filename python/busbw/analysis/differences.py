@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from busbw.records import Record, Run
 
 ABSENT = "-"
+EMPTY = "(empty)"
+_CONFS = ("NCCL_CONF_FILE", "/.nccl.conf", "/nccl.conf")
 # Differ between any two runs and explain nothing.
 _UNTELLING = frozenset({"BUSBW_ENGINE", "BUSBW_RUN_ID", "BUSBW_RUNS", "record", "runs", "output"})
 # What a launcher sets anew for every start or every rank: identifiers, addresses, ports, and which rank this is.
@@ -32,8 +34,8 @@ def find_differences(records: Sequence[Record]) -> list[Difference]:
     runs = [record.run for record in records]
     rows = [("library sha256", tuple(_text(_hash(record)) for record in records))]
     rows += [(what, tuple(_text(read(run)) for run in runs)) for what, read in _PROPERTIES]
-    rows += _mapping("", [run.environment for run in runs])
-    rows += _mapping("", [{what: run.system[what] for what in run.system if what.startswith("file ")} for run in runs])
+    rows += _variables(runs)
+    rows += _files(runs)
     rows += _mapping("option ", [{key: _text(value) for key, value in run.options.items()} for run in runs])
     return [Difference(what, values) for what, values in rows if len(set(values)) > 1]
 
@@ -42,6 +44,33 @@ def _mapping(prefix: str, mappings: Sequence[object]) -> list[tuple[str, tuple[s
     tables = [dict(mapping) for mapping in mappings]  # type: ignore[call-overload]
     names = sorted({name for table in tables for name in table if tells(name)})
     return [(prefix + name, tuple(_text(table.get(name)) for table in tables)) for name in names]
+
+
+def _variables(runs: Sequence[Run]) -> list[tuple[str, tuple[str, ...]]]:
+    """Those whose values differ, whichever way they were set; what an nccl.conf set has its file beside it."""
+    settings = [run.settings for run in runs]
+    names = sorted({name for each in settings for name in each if tells(name)})
+    return [
+        (name, tuple(_set_by(each.get(name), run.files.get(name)) for each, run in zip(settings, runs, strict=True)))
+        for name in names
+        if len({each.get(name) for each in settings}) > 1
+    ]
+
+
+def _set_by(value: str | None, file: str | None) -> str:
+    if value is None:
+        return ABSENT
+    return f"{value or EMPTY} ({file})" if file else value or EMPTY
+
+
+def _files(runs: Sequence[Run]) -> list[tuple[str, tuple[str, ...]]]:
+    """The digests of files that act; those of an nccl.conf only where no variable of it tells the difference."""
+    told = len({frozenset((each.name, each.value) for each in run.conf if each.in_force) for run in runs}) > 1
+    return _mapping("", [
+        {what: digest for what, digest in run.system.items()
+         if what.startswith("file ") and not (told and what.endswith(_CONFS))}
+        for run in runs
+    ])  # fmt: skip
 
 
 def tells(name: str) -> bool:

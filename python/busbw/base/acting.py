@@ -5,6 +5,7 @@ The table is data, in acting_variables.txt; the engine is built from the same fi
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -46,20 +47,28 @@ def settings_of(text: str) -> Iterator[tuple[int, str, str]]:
             yield number, found[1], found[2].strip()
 
 
+def digests(settings: Mapping[str, str], root: Path = Path("/")) -> Iterator[tuple[str, str]]:
+    """The start of the SHA-256 of each file that a variable names, as "file of NAME"."""
+    for name in listed("file"):
+        value = settings.get(name, "")
+        # The loader searches for a name without a folder in it.
+        is_file = value and ("/" in value or not (name.startswith("LD_") or name.endswith("_PLUGIN")))
+        if is_file and (data := read_acting(value, root)):
+            yield f"file of {name}", hashlib.sha256(data).hexdigest()[:12]
+
+
 def read_acting(path: str, root: Path = Path("/")) -> bytes:
-    """An acting file up to 64 MiB; nothing where it is not there or not named by its whole path."""
-    if not path.startswith("/"):
-        return b""
+    """An acting file up to 64 MiB; nothing where it is not there."""
     try:
-        return read_start(root / path.lstrip("/"), LARGEST)
+        return read_start(root / path.lstrip("/") if path.startswith("/") else path, LARGEST)
     except UserError:
         return b""
 
 
 def conf_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Files that act without a variable, as the table names them and by their path; NCCL's own are not among them."""
+    """Files that act without a variable, as the table names them and by their path; nccl.conf is not among them."""
     for conf in listed("conf"):
-        if not conf.endswith("nccl.conf") and (environ.get("HOME") or not conf.startswith("~")):
+        if environ.get("HOME") or not conf.startswith("~"):
             yield conf, conf.replace("~", environ.get("HOME", ""), 1)
 
 

@@ -24,9 +24,9 @@ _REMOVED_WITHIN_S = 5.0
 
 
 @contextmanager
-def scratch_folder(prefix: str) -> Iterator[Path]:
-    """A new folder for this user alone (mode 0700), where temporary files belong."""
-    folder = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(6)}").absolute()
+def scratch_folder(prefix: str, within: Path | None = None) -> Iterator[Path]:
+    """A new folder for this user alone (mode 0700), where temporary files belong or in that folder."""
+    folder = Path(within or tempfile.gettempdir(), f"{prefix}{secrets.token_hex(6)}").absolute()
     read, write = os.pipe()  # neither end is passed on to programs
     waiting = _start_waiting(folder, read)
     os.close(read)
@@ -34,7 +34,8 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
         folder.mkdir(mode=0o700)
     except OSError as error:
         os.close(write)
-        raise UserError(f"{folder} cannot be made: {error.strerror}; TMPDIR names another place") from None
+        hint = "; TMPDIR names another place" if within is None else ""
+        raise UserError(f"{folder} cannot be made: {error.strerror}{hint}") from None
     try:
         yield folder
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -13,7 +14,7 @@ from busbw.doctor.reading.flight import Flight, looks_like, read_flights
 from busbw.doctor.reading.read_logs import read_logs
 from busbw.doctor.reading.shown import Shown, read_shown
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
-from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
+from busbw.machine.nccl.conf import ConfFile, Origin, Setting, Version, common, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
 from busbw.machine.nccl.log_model import NcclLog
 from busbw.machine.nccl.topology_file import TopologyFile, read_topology
@@ -22,6 +23,8 @@ from busbw.machine.topology.model import Machine
 from busbw.records import Record
 
 Read = TypeVar("Read")
+_VERSION = re.compile(r"^NCCL version (\d{1,2}\.\d{1,3}\.\d{1,3})", re.MULTILINE)
+_SEARCHED = 1 << 18
 GIVEN = "given here"
 """Origin of a graph file that was given with --graph: nobody has configured it here."""
 _OF_ONE_NODE = 8
@@ -121,7 +124,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     )
     read = read_logs(snapshot.logs)
     logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
-    confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
+    nccl = _nccl(snapshot, logs, records)
+    confs = tuple(read_conf(file.text, file.path, nccl) for file in snapshot.confs if file.text is not None)
     return Facts(
         snapshot=snapshot,
         machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
@@ -135,6 +139,15 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         flights=flights,
         shown=read_shown(snapshot.logs, scans),
     )
+
+
+def _nccl(snapshot: Snapshot, logs: tuple[NcclLog, ...], records: tuple[Record, ...]) -> Version | None:
+    """The NCCL by whose rules conf files are read: what logs and records name, else what a program may load here."""
+    ran: list[str | int] = [each for log in logs for each in (*log.versions, log.library_version) if each is not None]
+    # NCCL prints its version without a prefix where NCCL_DEBUG asks for no more.
+    ran += [each for file in snapshot.logs if file.text for each in _VERSION.findall(file.text[:_SEARCHED])]
+    ran += [code for each in records if each.run.library and (code := each.run.library.version_code) is not None]
+    return common(ran or [each.version for each in snapshot.libraries])
 
 
 def is_flight(file: TextFile) -> bool:
@@ -155,7 +168,9 @@ def _settings(
         for each in log.variables:
             found.setdefault(each.name, Setting(each.name, each.value, Origin(log.source, each.line)))
     for record in records:
-        for name, value in record.run.environment.items():
+        # What a plugin sets, which has no line, is the plugin's business: nobody here need take it back.
+        by_files = {each.name: each.value for each in record.run.conf if each.in_force and each.line is not None}
+        for name, value in {**by_files, **record.run.environment}.items():
             where = f"the record {record.run.run}"
             found.setdefault(name, Setting(name, value, Origin(where)))
     for scan in scans:

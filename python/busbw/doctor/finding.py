@@ -52,7 +52,8 @@ class Proof:
 
     The alternative's environment is the present one without `unset`, then with `set`, then with `neutral`. NCCL always
     reads /etc/nccl.conf and sets what is absent, so a variable from there is undone by a value without effect: those
-    are in `neutral`. `files` are texts to write into a scratch folder first; {scratch}/NAME in values stands for them.
+    are in `neutral`. Another conf file is replaced by a copy without their lines; `copies` says which. `files` are
+    texts to write into a scratch folder first; {scratch}/NAME in values stands for them.
     `unbind` means: run the ranks on all processors. Where no setting can show it, `instruction` says what a person has
     to do, and `runnable` is false.
     """
@@ -63,6 +64,7 @@ class Proof:
     files: Mapping[str, str] = field(default_factory=dict)
     unbind: bool = False
     instruction: str = ""
+    copies: tuple[str, ...] = ()
 
     @property
     def runnable(self) -> bool:

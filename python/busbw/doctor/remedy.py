@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from busbw.doctor.facts import GIVEN
 from busbw.doctor.finding import SCRATCH, Evidence, Proof
-from busbw.machine.nccl.conf import Setting
+from busbw.machine.nccl.conf import SYSTEM_CONF, Setting, without_effect
 from busbw.machine.nccl.graph_file import EMPTY
 
 NO_CHANNELS = "no-channels.xml"
@@ -14,17 +14,34 @@ def without(*settings: Setting) -> Proof:
     """The alternative in which none of these variables has an effect, wherever they are set."""
     neutral: dict[str, str] = {}
     files: dict[str, str] = {}
+    copied: dict[str, list[int]] = {}
     for setting in settings:
-        if not (setting.origin.conf or any(origin.conf for _, origin in setting.hidden)):
-            continue
-        if setting.name == "NCCL_GRAPH_FILE":
+        places = [(setting.value, setting.origin), *setting.hidden]
+        stays = next(((value, origin) for value, origin in places if origin.where == SYSTEM_CONF), None)
+        if stays is None:
+            # The experiment gives the variant a copy of the user's conf file without these lines.
+            for origin in (origin for _, origin in places if origin.conf and origin.line is not None):
+                copied.setdefault(origin.where, []).append(origin.line or 0)
+        elif setting.name == "NCCL_GRAPH_FILE":
             # An empty value would be an unreadable file; a graph file without channels makes NCCL search.
             neutral[setting.name] = f"{SCRATCH}/{NO_CHANNELS}"
             files[NO_CHANNELS] = EMPTY
+        elif (value := without_effect(setting.name, stays[0])) is not None:
+            neutral[setting.name] = value
         else:
-            # NCCL takes an empty number, list or name for "not set" (src/misc/param.cc, src/graph/tuning.cc).
-            neutral[setting.name] = ""
-    return Proof(unset=tuple(setting.name for setting in settings), neutral=neutral, files=files)
+            line = stays[1].line
+            return Proof(
+                instruction=f"remove line {line} of {SYSTEM_CONF}, measure, and compare: no value of {setting.name} "
+                "is none to NCCL, which always reads that file"
+            )
+    copies = tuple(f"{path} without {_lines(lines)}" for path, lines in copied.items())
+    return Proof(unset=tuple(setting.name for setting in settings), neutral=neutral, files=files, copies=copies)
+
+
+def _lines(numbers: list[int]) -> str:
+    known = sorted(set(numbers))
+    shown = ", ".join(map(str, known[:10])) + (", ..." if len(known) > 10 else "")
+    return f"line{'s' * (len(known) > 1)} {shown}"
 
 
 def removal(setting: Setting) -> str:

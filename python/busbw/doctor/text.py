@@ -38,6 +38,7 @@ def proof_text(finding: Finding) -> str:
         return proof.instruction or "nothing to measure"
     changes = [f"unset {name}" for name in proof.unset if name not in proof.neutral]
     changes += [_assignment(name, value) for name, value in (*proof.set.items(), *proof.neutral.items())]
+    changes += [f"NCCL_CONF_FILE naming a copy of {each}" for each in proof.copies]
     changes += ["ranks on all processors"] if proof.unbind else []
     return "measure against: " + ", ".join(changes)
 

@@ -92,7 +92,7 @@ def expected(record: Record, fabric: Fabric) -> dict[int, Prediction]:
     found: dict[int, Prediction] = {}
     if place is None:
         return found
-    terms, sharp = general(fabric.sm), multicast(record.run.environment)
+    terms, sharp = general(fabric.sm), multicast(record.run.settings)
     for index, case in enumerate(record.cases):
         # A communicator of a part of the ranks (--split) lies somewhere that nobody recorded.
         if case.outcome != "measured" or case.bytes < 1 or case.ranks != place.gpus * place.nodes:

@@ -54,6 +54,16 @@ class Variant:
         return {name: value for level in self.levels for name, value in level.environment.items()}
 
     @property
+    def set(self) -> dict[str, str]:
+        """Those that it sets."""
+        return {name: value for name, value in self.environment.items() if value is not None}
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """Those that it removes."""
+        return frozenset(name for name, value in self.environment.items() if value is None)
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """Words to add to the engine's."""
         words = [word for level in self.levels for word in level.arguments]

@@ -18,9 +18,9 @@ from busbw.base.files import replace_text
 from busbw.base.options import MEASURING, options_of
 from busbw.base.words import Reader
 from busbw.experiment.factors import VARIABLE, Factor, Level, Variant, variants
+from busbw.experiment.own_conf import refuse_where_it_stays
 from busbw.experiment.replayed import REPLAY, check_words
 from busbw.launch.engine import VARIABLE as ENGINE
-from busbw.machine.nccl.conf import set_by_files
 from busbw.records import Collective
 
 PLAN_NAME = "experiment.json"
@@ -30,8 +30,6 @@ TORCH = "torch-bench"
 """As the first word of what is measured: what torch.distributed gets, in the words of `busbw torch-bench`."""
 _OF_THE_WHOLE = frozenset({"dry-run", "help", "version", "budget"})
 """Options with which a trial would measure nothing, or that bound several."""
-NEVER_EMPTY = frozenset({"NCCL_GRAPH_FILE"})
-"""Variables whose empty value is no value that NCCL passes over: it is the name of a file that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ def _check_variants(plan: Plan) -> None:
             if not VARIABLE.fullmatch(variable) or "\0" in (setting or ""):
                 raise UsageError(f"{variable!r} cannot be set: names have letters, digits and _, values no NUL")
             if setting is None:
-                _check_removable(variable)
+                _check_removable(variable, {**os.environ, **variant.set})
     if plan.words[0] != REPLAY:
         for more in {variant.arguments for variant in plan.variants}:
             _check_words(plan.words[0], (*plan.words[1:], *more))
@@ -128,15 +126,10 @@ def _check_words(collective: str, words: tuple[str, ...]) -> None:
             raise UsageError(f"--{name} is for the whole and not for each trial: say it before the `--`")
 
 
-def _check_removable(variable: str) -> None:
+def _check_removable(variable: str, environ: Mapping[str, str]) -> None:
     """UsageError for a variable that a file sets anew in each process and that no value takes back."""
-    origin = set_by_files(os.environ).get(variable) if variable in NEVER_EMPTY else None
-    if origin is not None:
-        raise UsageError(
-            f"{variable} cannot be unset: line {origin.line} of {origin.where} sets it for every program that loads "
-            "NCCL; remove that line for the experiment, or compare with the empty file of `busbw doctor --prove`"
-        )
-    if (other := set_by_others(os.environ).get(variable)) is not None:
+    refuse_where_it_stays(variable, environ)
+    if (other := set_by_others(environ).get(variable)) is not None:
         path, line = other
         raise UsageError(
             f"{variable} cannot be unset: line {line} of {path} sets it where the environment does not; "

@@ -7,19 +7,20 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.base.programs import with_this_package
+from busbw.base.scratch import scratch_folder
 from busbw.base.secrets import hide_in_file, shortened
 from busbw.experiment.factors import Variant
+from busbw.experiment.own_conf import needs_copy, settings_without
 from busbw.experiment.plan import TORCH, Plan
 from busbw.experiment.replayed import REPLAY, TIMES_NAME, replay_words, times_in
 from busbw.experiment.trial import Outcome, Trial, times_of
 from busbw.launch.supervise import TIMED_OUT, Child, Patience, Rules, Supervisor
-from busbw.machine.nccl.conf import set_by_files
 from busbw.records import read_record
 from busbw.runs.destination import RECORD_NAME
 
@@ -35,18 +36,18 @@ _LAST_LINES = 4000
 _RANKED = ("BUSBW_RANK", "BUSBW_WORLD_SIZE", "BUSBW_LOCAL_RANK", "BUSBW_LOCAL_SIZE", "BUSBW_RUN_ID", "BUSBW_RUNS")
 
 
-def environment_of(variant: Variant, environ: Mapping[str, str]) -> dict[str, str]:
-    """What a trial inherits: everything of ours, but for what the variant sets or removes."""
-    inherited = {name: value for name, value in environ.items() if name not in _RANKED}
-    for name, value in variant.environment.items():
-        if value is None:
-            inherited.pop(name, None)
-            if name in set_by_files(environ):
-                # NCCL would set it again from its conf file; an empty value it takes for one that is not set.
-                inherited[name] = ""
-        else:
-            inherited[name] = value
-    return with_this_package(inherited)
+def environment_of(variant: Variant, environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """What a trial inherits: everything of ours, but for what the variant sets or removes.
+
+    `scratch` is where a conf file goes that does not set again what was removed.
+    """
+    inherited = _inherited(variant, environ)
+    return with_this_package({**inherited, **settings_without(variant.removed, inherited, scratch)})
+
+
+def _inherited(variant: Variant, environ: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in environ.items() if name not in _RANKED and name not in variant.removed}
+    return {**kept, **variant.set}
 
 
 def command_of(plan: Plan, variant: Variant, record: Path, limit_s: float) -> list[str]:
@@ -74,7 +75,9 @@ def run_trial(plan: Plan, number: int, variant: int, folder: Path, limit_s: floa
     began = time.monotonic()
     code = _run(command_of(plan, chosen, kept, limit_s), chosen, place / OUTPUT_NAME, limit_s)
     seconds = time.monotonic() - began
-    return _judged(number, variant, code, kept, (seconds, limit_s))
+    trial = _judged(number, variant, code, kept, (seconds, limit_s))
+    stayed = _stayed(kept, chosen.removed) if trial.outcome is Outcome.MEASURED else ""
+    return Trial(number, variant, Outcome.CRASHED, seconds, reason=stayed) if stayed else trial
 
 
 def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
@@ -86,9 +89,13 @@ def _run(command: list[str], variant: Variant, output: Path, limit_s: float) -> 
 
 
 def _carried_out(command: list[str], variant: Variant, output: Path, limit_s: float) -> int:
-    with output.open("wb") as stream:
+    with output.open("wb") as stream, ExitStack() as stack:
         output.chmod(0o600)  # a library may print variables; secrets among them are hidden when it has ended
-        environment = environment_of(variant, os.environ)
+        scratch = output.parent
+        if needs_copy(variant.removed, _inherited(variant, os.environ)):
+            # Beside the records, where the other nodes of a job find it too.
+            scratch = stack.enter_context(scratch_folder("conf-", within=scratch))
+        environment = environment_of(variant, os.environ, scratch)
         child = Child("the trial", command, environment, output=stream, any_cpu=variant.unbind)
         patience = Patience(to_stop=10.0, after_terminate=5.0)
         supervisor = Supervisor([child], Rules(limit_s + GRACE_S, patience, quiet=True))
@@ -116,6 +123,17 @@ def _judged(number: int, variant: int, code: int, kept: Path, times: tuple[float
     if not measured:
         return Trial(number, variant, Outcome.CRASHED, seconds, reason="no case was measured")
     return Trial(number, variant, Outcome.MEASURED, seconds, measured, rates)
+
+
+def _stayed(kept: Path, removed: Collection[str]) -> str:
+    """A sentence where a conf file set what the variant removes: NCCL before 2.23 does not know NCCL_CONF_FILE."""
+    if not removed or kept.name == TIMES_NAME:
+        return ""
+    with suppress(UserError):
+        for each in read_record(kept).run.conf:
+            if each.in_force and each.name in removed:
+                return f"{each.name} stayed set: this NCCL reads {each.file} whatever NCCL_CONF_FILE names"
+    return ""
 
 
 def _is_wrong(times: Path) -> bool:

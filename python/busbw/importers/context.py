@@ -9,13 +9,12 @@ from functools import lru_cache
 from busbw.base.acting import acts
 from busbw.base.secrets import hide, hide_random, shortened
 from busbw.importers.shape import expanded, ranks_of_command
-from busbw.importers.values import collective_named, whole
+from busbw.importers.values import collective_named
 from busbw.records import Collective, Placement
 
 MAX_BLOCK_LINES = 400
 ABOVE = 14
 """Lines above a table among which its title is looked for."""
-MAX_VARIABLES = 500
 MAX_COMMAND = 4000
 
 _NAMED = re.compile(r"[A-Z][A-Za-z0-9_]{2,80}")
@@ -48,10 +47,6 @@ _HEADING = re.compile(r"(#{1,6})\s+(\S.*)")
 _REMOVED = re.compile(
     r"\b(?:comment(?:ing)?\s+out|without|unset(?:ting)?|disabl\w+|remov\w+)\s+`?(?P<name>[A-Z]+_[A-Z0-9_]+)", re.I
 )
-_INFO_HOST = re.compile(r"([\w.-]{1,100}):\d{1,10}:\d{1,10} \[-?\d{1,4}\] NCCL ")
-_NRANKS = re.compile(r"\bn[rR]anks (\d{1,7})\b")
-_VERSION = re.compile(r"NCCL version (\d+\.\d+(?:\.\d+)?\S{0,40})")
-_SET_BY = re.compile(r"\b(NCCL_[A-Z0-9_]{2,80}) set by environment to (\S{1,400}?)\.?$")
 _VM_SIZE = re.compile(r"\bStandard_N[A-Za-z0-9_]{3,30}\b")
 _SHORT_SIZE = re.compile(r"(?<![A-Za-z0-9])(nc24|nc48|nc96|ndm|nd)(?:r|s|rs|sr|ads|asr|amsr)?_?v4(?![A-Za-z0-9])", re.I)
 _LONG_NAMES = {
@@ -330,52 +325,3 @@ def _ends(level: int, found_at: int) -> bool:
     A command or setting stands for the small headings beside its own too ("with", "without"), but chapters are apart.
     """
     return level < found_at or level == found_at <= 2
-
-
-class NcclMessages:
-    """What NCCL's own messages between the results say: ranks, version, settings, host."""
-
-    def __init__(self) -> None:
-        self.environment: dict[str, str] = {}
-        self.version: str | None = None
-        self.host: str | None = None
-        self.sizes: set[int] = set()
-        self.in_sweep = False
-
-    def feed(self, line: str) -> None:
-        """Take one line that holds a message of NCCL."""
-        if "anks " in line:
-            self._ranks(line)
-        elif "set by environment" in line:
-            found = _SET_BY.search(line)
-            if found and is_kept(found[1]) and len(self.environment) < MAX_VARIABLES:
-                self.environment[found[1]] = hide_random(found[2])
-        elif "NCCL version" in line:
-            version = _VERSION.search(line)
-            if version:
-                self.version = version[1]
-
-    def _ranks(self, line: str) -> None:
-        # The messages of a communicator's end straggle in after the table that it belongs to.
-        if not self.in_sweep and "Destroy" in line:
-            return
-        found = _NRANKS.search(line)
-        if found and len(self.sizes) < 100:
-            self.sizes.add(whole(found[1]) or 0)
-            host = _INFO_HOST.search(line)
-            self.host = host[1] if host else self.host
-
-    def standing(self) -> tuple[object, ...]:
-        """What later lines depend on."""
-        return self.environment, self.version, self.host, sorted(self.sizes), self.in_sweep
-
-    def sweep_starts(self) -> None:
-        """From here on every message belongs to the sweep."""
-        self.in_sweep = True
-
-    def sweep_ends(self) -> tuple[set[int], str | None, dict[str, str], str | None]:
-        """(sizes of communicators, host, environment, version) of the sweep that just ended."""
-        found = self.sizes, self.host, self.environment, self.version
-        self.sizes, self.host, self.environment = set(), None, {}
-        self.in_sweep = False
-        return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from busbw.base.effort import EFFORT
 from busbw.base.secrets import hide
 from busbw.importers.context import Surroundings, machine_named
+from busbw.importers.nccl_messages import NcclSaid
 from busbw.importers.shape import Said, decide
 from busbw.importers.work_limit import PER_CASE
 from busbw.records import Case, Collective, End, Library, Rank, Record, Run, Source, Tool, content_run_id
@@ -154,16 +155,6 @@ def is_enough(sink: Sink, line: int | None = None) -> bool:
 
 
 @dataclass(frozen=True)
-class NcclSaid:
-    """What NCCL's own messages said about the sweep."""
-
-    sizes: frozenset[int]
-    host: str | None
-    environment: Mapping[str, str]
-    version: str | None
-
-
-@dataclass(frozen=True)
 class Origin:
     """The file that a sweep comes from, and which sweep of it this is."""
 
@@ -236,6 +227,7 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
         threads_per_process=draft.threads_per_process,
         devices_per_thread=draft.devices_per_thread,
         machine=_machine(draft, around, said, notes),
+        conf=said.by_plugin,
         tags=draft.tags,
         notes=tuple(notes),
         source=Source(

@@ -11,15 +11,16 @@ from busbw.base.effort import EFFORT, HINT
 from busbw.base.secrets import shortened
 from busbw.importers.agreement import agreeing
 from busbw.importers.collective import ALL, Columns, asking
-from busbw.importers.context import Document, NcclMessages, Surroundings
+from busbw.importers.context import Document, Surroundings
 from busbw.importers.deepspeed import FORMAT as DEEPSPEED
-from busbw.importers.draft import Collector, Draft, ImportedSweep, NcclSaid, Origin, complete
+from busbw.importers.draft import Collector, Draft, ImportedSweep, Origin, complete
 from busbw.importers.dull import DullLines, shape_of
 from busbw.importers.flat import FORMAT as FLAT
 from busbw.importers.flat import RCCL_FORMAT as RCCL_FLAT
 from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.frame import Frame
 from busbw.importers.lines import Source
+from busbw.importers.nccl_messages import NcclMessages
 from busbw.importers.nccl_tests_json import FORMAT as NCCL_TESTS_JSON
 from busbw.importers.nccl_tests_rows import has_row_behind_words
 from busbw.importers.nccl_tests_text import FORMAT as NCCL_TESTS
@@ -131,7 +132,7 @@ class Reading:
         return found
 
     def sweep_ends(self, draft: Draft, surroundings: Surroundings) -> None:
-        sizes, host, environment, version = self._messages.sweep_ends()
+        said = self._messages.sweep_ends()
         if draft.collective is None:
             self.problem(draft.line, draft.asking or asking(Columns(ALL)))
             return
@@ -141,7 +142,6 @@ class Reading:
         paid = draft.paid
         if draft.format in _EXACT and not self._agrees(draft):
             return
-        said = NcclSaid(frozenset(sizes), host, environment, version)
         if self._part:
             draft.notes.append(self._part)
         sweep = complete(draft, surroundings, said, Origin(self._name, self._url, self.ordinal))

@@ -15,7 +15,7 @@ MAX_KNOWN = 256
 
 _SAME = attrgetter(
     "started", "tool", "library", "program", "arguments", "launcher", "processes", "threads_per_process",
-    "devices_per_thread", "machine", "tags", "notes",
+    "devices_per_thread", "machine", "conf", "tags", "notes",
     "source.file", "source.format", "source.heading", "source.command", "source.url",
 )  # fmt: skip
 _END_SAME = attrgetter(

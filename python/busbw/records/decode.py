@@ -14,6 +14,7 @@ from busbw.records.model import (
     Case,
     CaseOutcome,
     Collective,
+    ConfSetting,
     Device,
     DeviceKind,
     End,
@@ -136,6 +137,10 @@ def _environment(value: Any) -> Mapping[str, str]:
     return {key: hide_variable(key, _text(item)) for key, item in _mapping(value).items()}
 
 
+def _conf_setting(**given: Any) -> ConfSetting:
+    return ConfSetting(**{**given, "value": hide_variable(given["name"], given["value"])})
+
+
 def _public(value: Any) -> str | None:
     return None if value is None else hide(_text(value))
 
@@ -243,6 +248,11 @@ _rank = _object(
             "pid": _optional(_count), "device": _optional(_device), "cpus": _maybe_text}),
 )  # fmt: skip
 
+_conf = _object(
+    _conf_setting,
+    Fields({"name": _text, "value": _text, "file": _public}, {"line": _optional(_count), "in_force": _boolean}),
+)
+
 
 def _median(value: Any) -> str:
     if value != "median":
@@ -262,6 +272,7 @@ _RUN = Fields(
     {"program": _maybe_text, "arguments": _list_of(_text), "options": _free, "launcher": _maybe_text,
      "processes": _maybe_integer, "threads_per_process": _maybe_integer, "devices_per_thread": _maybe_integer,
      "machine": _maybe_text, "system": _environment,
+     "conf": _list_of(_conf),
      "tags": _list_of(_text), "notes": _list_of(_text), "source": _source},
     keep_unknown=True,
 )  # fmt: skip

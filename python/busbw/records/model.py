@@ -98,6 +98,20 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfSetting:
+    """A line of an nccl.conf that sets a variable, or a plugin that does: then `file` is its name in NCCL's messages.
+
+    `in_force`: neither the environment nor an earlier line sets it.
+    """
+
+    name: str
+    value: str
+    file: str
+    line: int | None = None
+    in_force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """The first line of a record: who measured what, with which library, where."""
 
@@ -117,10 +131,23 @@ class Run:
     machine: str | None = None
     system: Mapping[str, str] = field(default_factory=dict)
     """The hosts' `kernel`, `driver` and `hardware`, where they are known."""
+    conf: tuple[ConfSetting, ...] = ()
+    """What the files nccl.conf set on the host of rank 0, in NCCL's order; of a log, what plugins said they set."""
     tags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: Source | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The variables that acted, by whichever way they were set."""
+        return {**{each.name: each.value for each in self.conf if each.in_force}, **self.environment}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Of those the ones that came from an nccl.conf, and from which."""
+        known = self.settings
+        return {each.name: each.file for each in self.conf if each.in_force and known[each.name] == each.value}
 
 
 @dataclass(frozen=True, slots=True)

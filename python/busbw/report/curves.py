@@ -75,7 +75,7 @@ def make_curves(runs: Sequence[NamedRun], ranks: int | None = None, only: str | 
     for (name, *_), members in found.items():
         records = tuple({id(record): record for record, _ in members}.values())
         cases = tuple(case for _, case in members)
-        settings = {k: clean(v) for k, v in records[0].run.environment.items() if tells(k)}
+        settings = {k: clean(v) for k, v in records[0].run.settings.items() if tells(k)}
         options = {k: clean(v) for k, v in records[0].run.options.items() if tells(k) and v not in (None, "")}
         facts = _facts(records[0], cases, str(name))
         curves.append(

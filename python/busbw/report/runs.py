@@ -9,7 +9,7 @@ from busbw.analysis.samples import Figure
 from busbw.analysis.statistics import relative_spread
 from busbw.analysis.units import format_bytes, format_us
 from busbw.base.text import WIDTH, clean, columns, sentences, shorten
-from busbw.records import Case, Record
+from busbw.records import Case, ConfSetting, Record
 from busbw.runs.query import Listed
 from busbw.runs.store import Labels
 
@@ -62,8 +62,17 @@ def run_text(record: Record, labels: Labels, folder: Path) -> str:
         f"{'environment' if i == 0 else '':<13}{clean(k)}={clean(v)}"
         for i, (k, v) in enumerate(run.environment.items())
     ]
+    lines += [
+        f"{'' if i else 'not exported':<13}{clean(each.name)}={clean(each.value)} ({_place(each)})"
+        for i, each in enumerate(run.conf)
+    ]
     lines += sentences([*run.notes, *record.notes])
     return "\n".join([*lines, "", *_cases(record.cases)]) + "\n"
+
+
+def _place(setting: ConfSetting) -> str:
+    at = clean(setting.file) + (f", line {setting.line}" if setting.line is not None else "")
+    return at if setting.in_force else f"{at}; not in force"
 
 
 def _cases(cases: Sequence[Case]) -> list[str]:

@@ -9,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from busbw.base.acting import belongs_in_record
+from busbw.base.acting import belongs_in_record, digests
 from busbw.base.errors import UserError
 from busbw.base.secrets import hide_random, shortened
-from busbw.records import Case, End, Run, to_json
+from busbw.machine.nccl.conf import common, files_here, in_force, shown_path
+from busbw.records import Case, ConfSetting, End, Run, to_json
 
 _LONGEST = 4096
+_MOST_SETTINGS = 200
 _LONGEST_VERSION = 100
 _LONGEST_FILE = 4096
 _MOST_IDENTIFIED = 64
@@ -28,6 +30,25 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environ.items())
         if belongs_in_record(name)
     }
+
+
+def conf(environ: Mapping[str, str], nccl: int | None) -> tuple[ConfSetting, ...]:
+    """What the files nccl.conf set for an NCCL of that version, by the rules of the engine (record/nccl_conf.cc)."""
+    found: list[ConfSetting] = []
+    known = set(environ)
+    for file in files_here(environ, common([nccl])):
+        for each in file.entries:
+            if belongs_in_record(each.name) and len(found) < _MOST_SETTINGS:
+                value = hide_random(shortened(each.value, _LONGEST))
+                found.append(ConfSetting(each.name, value, shown_path(file.path), each.line, each.name not in known))
+            known.add(each.name)
+    return tuple(found)
+
+
+def files(environ: Mapping[str, str], nccl: int | None) -> dict[str, str]:
+    """The digests of files that variables name, of the environment or of an nccl.conf."""
+    settings = in_force(environ, list(files_here(environ, common([nccl]))))
+    return dict(digests({name: each.value for name, each in settings.items()}))
 
 
 def system(root: Path = Path("/")) -> dict[str, str]:

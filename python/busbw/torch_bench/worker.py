@@ -25,7 +25,7 @@ from busbw.torch_bench.batches import mean, sample
 from busbw.torch_bench.collectives import REDUCING, Spec, elements
 from busbw.torch_bench.collectives import Case as Measured
 from busbw.torch_bench.options import check, measuring, sizes
-from busbw.torch_bench.output import Output, environment, joined, system
+from busbw.torch_bench.output import Output, conf, environment, files, joined, system
 from busbw.torch_bench.place import Place, find_place
 from busbw.torch_bench.timing import Batch, all_texts, checked, per_rank, time_batch
 
@@ -200,11 +200,13 @@ class _Bench:
         return code
 
     def _run_line(self, ranks: tuple[Rank, ...], hosts: Mapping[str, str]) -> Run:
+        library = self._library()
+        nccl = library.version_code
         return Run(
             run=self._run,
             started=_now(),
             tool=Tool("busbw torch-bench", __version__),
-            library=self._library(),
+            library=library,
             ranks=ranks,
             environment=environment(os.environ),
             program="torch-bench",
@@ -214,7 +216,8 @@ class _Bench:
             processes=self._place.size,
             threads_per_process=1,
             devices_per_thread=1,
-            system=hosts,
+            system={**hosts, **files(os.environ, nccl)},
+            conf=conf(os.environ, nccl),
         )
 
     def _library(self) -> Library:

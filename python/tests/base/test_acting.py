@@ -71,6 +71,9 @@ def test_two_files_of_one_name_are_told_apart_and_secrets_are_not_shown(tmp_path
         (tmp_path / "graph.xml").write_text(text)
         told.append(acting_files({"NCCL_GRAPH_FILE": "/graph.xml"}, tmp_path))
     assert told[0].keys() == told[1].keys() == {"file of NCCL_GRAPH_FILE"} and told[0] != told[1]
+    graph = {"NCCL_GRAPH_FILE": "/graph.xml"}
+    assert acting_files({}, tmp_path, graph) == told[1]
+    assert acting_files({"NCCL_GRAPH_FILE": ""}, tmp_path, graph) == {}  # which hides what an nccl.conf says
     (tmp_path / "lib").mkdir()
     assert acting_files({"NCCL_GRAPH_FILE": "graph.xml", "LD_PRELOAD": "/lib"}, tmp_path) == {}
     (tmp_path / "lib/ucx.conf").write_text("UCX_TLS=rc\nAPI_KEY=otter\n")

@@ -51,7 +51,8 @@ def test_files_are_recognised_by_what_they_hold(saved: Path, capsys: pytest.Capt
     found = json.loads(capsys.readouterr().out)
     [first] = [each for each in found["findings"] if each["name"] == "graph-file"]
     assert first["fix"].startswith(f"remove line 1 of {saved}/nccl.conf")
-    assert first["proof"]["neutral"] == {"NCCL_GRAPH_FILE": "{scratch}/no-channels.xml"}
+    assert first["proof"]["unset"] == ["NCCL_GRAPH_FILE"]
+    assert first["proof"]["copies"] == [f"{saved}/nccl.conf without line 1"]
 
 
 def test_a_graph_file_that_a_saved_conf_names_is_read_where_it_lies_here_too(
@@ -60,7 +61,7 @@ def test_a_graph_file_that_a_saved_conf_names_is_read_where_it_lies_here_too(
     (saved / "nccl.conf").write_text(f"NCCL_GRAPH_FILE={saved}/graph.xml\n")
     assert main(["doctor", "--conf", f"{saved}/nccl.conf", "--topology", f"{saved}/topo.xml"]) == 1
     out = capsys.readouterr().out
-    assert "could carry about 10 times" in out and "naming a file without channels" in out
+    assert "could carry about 10 times" in out and "NCCL_CONF_FILE naming a copy of" in " ".join(out.split())
 
 
 def test_a_healthy_machine_ends_with_0(here: list[Snapshot], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from busbw.doctor.facts import gather
 from busbw.doctor.host import collect as collecting
 from busbw.doctor.host.collect import collect, conf_files, host_state, processes
 from busbw.doctor.host.libraries import find_libraries
+from busbw.doctor.reading.snapshot import LibraryFile
 from busbw.machine.nccl import conf
 from busbw.machine.topology.gpu_state import Driver, GpuProcess, GpuState
 from busbw.machine.topology.live import Reading
@@ -115,3 +116,21 @@ def test_a_load_without_a_process_is_looked_at_again(tmp_path: Path, monkeypatch
     monkeypatch.setattr(collecting, "read_live", lambda _: looks.pop(0))
     monkeypatch.setattr(collecting, "SETTLE_S", 0.0)
     assert collect({}, tmp_path).gpus[0].utilisation_percent == 0.0 and looks == []
+
+
+def test_where_nobody_knows_the_version_the_file_of_either_home_is_looked_at_and_a_note_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collecting, "read_live", lambda _: Reading(machine(), (), Driver()))
+    monkeypatch.setattr(conf, "_home", lambda: "/home/me")
+    put(tmp_path, "/scratch/.nccl.conf", "NCCL_PROTO=LL\r\n")
+    libraries: list[tuple[LibraryFile, ...]] = [(), *((LibraryFile("/l", each, "x"),) for each in ("2.30.7", "2.29.7"))]
+    told = []
+    for each in libraries:
+        monkeypatch.setattr(collecting, "find_libraries", lambda _, found=each: found)
+        snapshot = collect({"HOME": "/scratch"}, tmp_path)
+        told.append(([file.path for file in snapshot.confs], [file.problems for file in gather(snapshot).confs]))
+        said = "NCCL 2.30 and later read /scratch/.nccl.conf (of $HOME), earlier ones /home/me/.nccl.conf"
+        assert [note.startswith(said) for note in snapshot.notes] == [True] * (not each)
+    assert [paths for paths, _ in told] == [["/scratch/.nccl.conf"], ["/scratch/.nccl.conf"], []]
+    assert [len(problems[0]) for _, problems in told[:2]] == [1, 0]

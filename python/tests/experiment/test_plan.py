@@ -58,28 +58,11 @@ def test_libraries_and_arguments_become_words_of_the_engine():
 def test_a_trial_inherits_the_users_variables_but_for_what_is_varied():
     chosen = variants([factors.variable("NCCL_ALGO=unset,Ring")])
     given = {"NCCL_NVLS_ENABLE": "0", "NCCL_ALGO": "Tree", "BUSBW_RANK": "3"}
-    baseline, ring = (environment_of(variant, given) for variant in chosen)
+    baseline, ring = (environment_of(variant, given, Path()) for variant in chosen)
     assert baseline["NCCL_NVLS_ENABLE"] == ring["NCCL_NVLS_ENABLE"] == "0"
     assert "NCCL_ALGO" not in baseline
     assert ring["NCCL_ALGO"] == "Ring"
     assert "BUSBW_RANK" not in ring
-
-
-def test_unset_takes_back_what_a_conf_file_would_set_again(tmp_path):
-    conf = tmp_path / "nccl.conf"
-    conf.write_text("# for all\nNCCL_ALGO=Tree\n")
-    [unset, _] = variants([factors.variable("NCCL_ALGO=unset,Ring")])
-    assert environment_of(unset, {"NCCL_CONF_FILE": str(conf), "NCCL_ALGO": "Tree"})["NCCL_ALGO"] == ""
-    assert "NCCL_ALGO" not in environment_of(unset, {"NCCL_CONF_FILE": "/none", "NCCL_ALGO": "Tree"})
-
-
-def test_what_cannot_be_unset_is_refused_with_the_line_that_sets_it(tmp_path, monkeypatch):
-    conf = tmp_path / "nccl.conf"
-    conf.write_text("NCCL_GRAPH_FILE=/opt/graph.xml\n")
-    monkeypatch.setenv("NCCL_CONF_FILE", str(conf))
-    plan = Plan((factors.variable("NCCL_GRAPH_FILE=unset,/x.xml"),), ("all_reduce", "-b", "1M"), ranks=2)
-    with pytest.raises(UsageError, match=f"line 1 of {conf} sets it for every program"):
-        check(plan)
 
 
 def test_what_a_file_of_another_library_sets_is_refused_to_be_unset(tmp_path, monkeypatch):

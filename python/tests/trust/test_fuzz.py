@@ -37,6 +37,7 @@ OURS = {
     "expect.machines": "tables that are shipped",
     "experiment.bisect.library_file": "wheels, which test_wheels damages at random",
     "experiment.bisect.wheels": "its own cache",
+    "experiment.own_conf": "lines of a file that machine.nccl.conf reads, copied as they are",
     "experiment.loop": "an experiment of ours, by experiment.trial",
     "experiment.plan": "an experiment of ours",
     "experiment.runner": "the record of a child, by records.reader",

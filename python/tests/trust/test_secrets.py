@@ -241,7 +241,7 @@ def test_each_rule_of_names_is_there_and_hides(rule: str) -> None:
     [
         "https://someone:{}@host/path", "Authorization line: bearer {}", "https://host/blob?sig={}",
         "sent eyJhbGciOiJI.{}", "with ghp_{}", "with AKIA0123456789ABCDEF", "-----BEGIN RSA PRIVATE KEY-----{}",
-        "AccountKey={}",
+        "AccountKey={}", "NCCL_NETRC=someone:{}@host", "as root:{}@10.0.0.5:22", "'db:{}@db.example.com'",
     ],
 )  # fmt: skip
 def test_each_kind_of_value_is_hidden_in_any_text(text: str) -> None:
@@ -254,7 +254,12 @@ def test_each_kind_of_value_is_hidden_in_any_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["NCCL_IB_PKEY=3", "the key is 5", "-x BUSBW_SECRET -x NCCL_DEBUG", "GPU-0f3c2d1e-aaaa-bbbb-cccc-0123456789ab",
-     "/opt/nccl_2.18.3-1+cuda12.2/lib", "NCCL_ALGO=Ring,Tree"],
+     "/opt/nccl_2.18.3-1+cuda12.2/lib", "NCCL_ALGO=Ring,Tree",
+     # With a colon and an @ and no password: mail, images, ports, GIDs, MACs, Lustre, versions.
+     "mailto:alice1985@example.com", "Contact:bob.smith2@example.com", "Signed-off-by: Bob 2nd <bob2@example.com>",
+     "image: pytorch:24.01-py3@sha256:0f3c", "node1:29500@ib0", "10.0.0.5:50051@eth0", "git@host1:me/repo2",
+     "fe80:0000:0000:0000:0002:c903:0033:1001@mlx5_0", "0c:42:a1:5d:e1:9f@eth0", "10.0.0.1@o2ib:10.0.0.2@o2ib",
+     "mds1:10.0.0.2@o2ib", "azureml:acpt-2.2-cuda12.1@latest", "npm:es6-shim@1.2", "gpu:a100@node1", "12:30:45@host"],
 )  # fmt: skip
 def test_what_is_no_secret_stays(text: str) -> None:
     assert hide(text) == text
@@ -262,6 +267,15 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 
 def test_a_long_text_is_searched_in_time() -> None:
-    for text in ("a_" * 200_000, "A=b " * 50_000, "key=" * 50_000, "://" * 100_000, "eyJ" * 100_000, "-" * 200_000):
+    mixed = "ab1:" * 50_000 + "@h", "a:b@c " * 30_000, "user:" + "x" * 200_000 + "@"
+    for text in (
+        "a_" * 200_000,
+        "A=b " * 50_000,
+        "key=" * 50_000,
+        "://" * 100_000,
+        "eyJ" * 100_000,
+        "-" * 200_000,
+        *mixed,
+    ):
         hide(text)
         hide_random(text)

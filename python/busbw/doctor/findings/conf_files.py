@@ -8,7 +8,7 @@ from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import without
-from busbw.machine.nccl.conf import ConfFile, Origin
+from busbw.machine.nccl.conf import OLD_ONLY, ConfFile, Origin
 
 NAME = "conf-files"
 _NOTHING = Proof(instruction="correct the file, then let busbw doctor look again")
@@ -37,8 +37,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
 
 def _misread(file: ConfFile) -> Iterator[Finding]:
     if file.problems:
+        nccl = "NCCL up to 2.29" if all(each.text.startswith(OLD_ONLY) for each in file.problems) else "NCCL"
         yield Finding(
-            NAME, Severity.WARNING, f"NCCL reads lines of {file.path} otherwise than meant",
+            NAME, Severity.WARNING, f"{nccl} reads lines of {file.path} otherwise than meant",
             tuple(Evidence(each.text, file.path, each.line) for each in file.problems[:10]),
             Cost("the settings that were meant are not in force"),
             "write NAME=value without spaces or quotes; a comment begins with # in the first column", _NOTHING,

@@ -6,21 +6,24 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from busbw.base.acting import conf_paths, listed, read_acting, settings_of
+from busbw.base.acting import conf_paths, digests, read_acting, settings_of
 from busbw.base.secrets import hide
 
 MOST = 200
 
 
-def acting_files(environ: Mapping[str, str], root: Path = Path("/")) -> dict[str, str]:
-    """Each setting of such a file as "ucx.conf UCX_TLS", and the start of the SHA-256 of others as "file of NAME"."""
-    return dict(_all(environ, root))
+def acting_files(
+    environ: Mapping[str, str], root: Path = Path("/"), by_conf: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Each setting of such a file as "ucx.conf UCX_TLS", and the start of the SHA-256 of others as "file of NAME".
+
+    `by_conf` are variables that an nccl.conf sets where the environment does not.
+    """
+    return dict(_all(environ, root, by_conf or {}))
 
 
-def _all(environ: Mapping[str, str], root: Path) -> Iterator[tuple[str, str]]:
-    for name in listed("file"):
-        if data := read_acting(environ.get(name, ""), root):
-            yield f"file of {name}", hashlib.sha256(data).hexdigest()[:12]
+def _all(environ: Mapping[str, str], root: Path, by_conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    yield from digests({**by_conf, **environ}, root)
     for conf, path in conf_paths(environ):
         data = read_acting(path, root)
         if data and conf.endswith(".conf"):

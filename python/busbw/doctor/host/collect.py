@@ -19,7 +19,7 @@ from busbw.doctor.host.host_facts import host_facts
 from busbw.doctor.host.libraries import find_libraries
 from busbw.doctor.reading.snapshot import HostState, ProcessState, Snapshot, TextFile
 from busbw.importers.context import is_kept
-from busbw.machine.nccl.conf import conf_paths, in_force, read_conf
+from busbw.machine.nccl.conf import USER_CONF, ConfFile, Version, common, conf_paths, in_force, of_two_homes, read_conf
 from busbw.machine.topology.cpulist import read_list
 from busbw.machine.topology.gpu_state import GpuState
 from busbw.machine.topology.live import Reading, command_output, read_live
@@ -38,8 +38,11 @@ def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> 
     """This host as it is now. What cannot be read is left out and noted."""
     reading = _settled(read_live(root), root)
     environment = {name: value for name, value in environ.items() if is_kept(name)}
-    confs = conf_files(environ, root)
-    settings = in_force(environment, [read_conf(each.text, each.path) for each in confs if each.text is not None])
+    libraries = find_libraries(environ)
+    nccl = common(each.version for each in libraries)
+    confs = conf_files(environ, root, nccl)
+    homes = of_two_homes(environ, nccl) if any(each.path.endswith(f"/{USER_CONF}") for each in confs) else None
+    settings = in_force(environment, _read(confs))
     graph, topology = settings.get("NCCL_GRAPH_FILE"), settings.get("NCCL_TOPO_FILE")
     topology_path = topology.value if topology else VIRTUAL_TOPOLOGY
     topology_text = read_text(topology_path, root) if topology or (root / topology_path[1:]).exists() else None
@@ -56,7 +59,8 @@ def collect(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> 
         graph=read_text(graph.value, root) if graph and graph.value else None,
         host=host_state(root, environ),
         processes=processes(reading.gpus, root),
-        libraries=find_libraries(environ),
+        libraries=libraries,
+        notes=(homes,) if homes else (),
     )
 
 
@@ -68,9 +72,15 @@ def _settled(first: Reading, root: Path) -> Reading:
     return first
 
 
-def conf_files(environ: Mapping[str, str], root: Path = Path("/")) -> tuple[TextFile, ...]:
+def conf_files(
+    environ: Mapping[str, str], root: Path = Path("/"), version: Version | None = None
+) -> tuple[TextFile, ...]:
     """The conf files that exist, in the order in which NCCL reads them."""
-    return tuple(read_text(path, root) for path in conf_paths(environ) if _inside(root, path).exists())
+    return tuple(read_text(path, root) for path in conf_paths(environ, version) if _inside(root, path).exists())
+
+
+def _read(confs: Sequence[TextFile]) -> list[ConfFile]:
+    return [read_conf(each.text, each.path) for each in confs if each.text is not None]
 
 
 def read_text(path: str, root: Path = Path("/")) -> TextFile:
@@ -85,6 +95,8 @@ def read_text(path: str, root: Path = Path("/")) -> TextFile:
 def host_state(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -> HostState:
     """Processors, shared memory, IOMMU, access control, limits."""
     total, free = _shared_memory(root / "dev/shm")
+    by_conf = {name: each.value for name, each in in_force({}, _read(conf_files(environ, root))).items()}
+    acting = acting_files(environ, root, by_conf)
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     balancing = read_word(root / "proc/sys/kernel/numa_balancing")
     return HostState(
@@ -99,7 +111,7 @@ def host_state(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) 
         container=(root / ".dockerenv").exists() or (root / "run/.containerenv").exists(),
         numa_balancing=None if balancing is None else balancing == "1",
         # What is known by name stands over what was found in a folder.
-        facts={**host_attributes(root), **host_devices(root), **acting_files(environ, root), **host_facts(root)},
+        facts={**host_attributes(root), **host_devices(root), **acting, **host_facts(root)},
     )
 
 

@@ -21,7 +21,7 @@ from busbw.doctor.reading.bundle import is_bundle, read_bundle
 from busbw.doctor.reading.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.reading.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.reading.flight import looks_like
-from busbw.doctor.reading.mixed import assignments, beside_assignments, beside_topology, is_conf, tells_fault
+from busbw.doctor.reading.mixed import as_conf, assignments, beside_assignments, beside_topology, is_conf, tells_fault
 from busbw.doctor.reading.of_pieces import may_show_machine, with_graph, with_pieces
 from busbw.doctor.reading.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.reading.read_logs import ALONE_BYTES, MAX_PROCESSES
@@ -171,7 +171,7 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
     if inputs.graph:
         snapshot = replace(snapshot, graph=_text(inputs.graph))
     logs = tuple(_log(name) for name in inputs.logs)
-    confs = tuple(_text(name) for name in inputs.confs)
+    confs = tuple(as_conf(_text(name)) for name in inputs.confs)
     snapshot = replace(snapshot, logs=(*snapshot.logs, *logs), confs=(*confs, *snapshot.confs))
     return _with_named_graph(snapshot), records
 
@@ -227,7 +227,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
         return with_graph(snapshot, name, _text(name).text or ""), ()
     if "NCCL INFO" in text or "NCCL WARN" in text:
         return _with_log(snapshot, name, text), ()
-    if shown(name).endswith(".conf") or is_conf(text):
+    if is_conf(text, shown(name)):
         return _with_conf(snapshot, name), ()
     first = _first_lines(text)
     machine = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from busbw.base.errors import UsageError
 from busbw.doctor.finding import Severity
 from busbw.doctor.lines.scan import scan
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.doctor.signatures import SIGNATURES
 
 MAX_LINES = 20_000
@@ -40,8 +42,33 @@ _PROMPT = re.compile(
 """A shell's prompt with a command: what stands below it is what somebody looked at, and no file."""
 
 
-def is_conf(text: str) -> bool:
-    """Whether most lines that are no comments are assignments of variables, as in an nccl.conf."""
+_MEANT = re.compile(
+    r"\s{0,20}(?:(?:export|setenv|declare -x|#)\s)?\s{0,20}(?:[A-Za-z_][\w.]{0,80}\s{0,20}=|NCCL_[A-Z])"
+)
+"""A line that is an assignment, or was meant as one."""
+_LEAST = 0.5
+
+
+def as_conf(file: TextFile) -> TextFile:
+    """The file that was given as an nccl.conf; UsageError where it is something else, whose lines would be findings."""
+    if file.text is not None and not may_be_conf(file.text):
+        raise UsageError(
+            f"{file.path} is no nccl.conf: most of its lines are no NAME=value; "
+            "without --conf the doctor looks at it for what it is"
+        )
+    return file
+
+
+def may_be_conf(text: str) -> bool:
+    """Whether half of the lines that are no comments are assignments or were meant so; an empty file is one."""
+    lines = [line for line in text.split("\n")[:MAX_LINES] if line.strip() and not line.lstrip().startswith("#")]
+    return "\0" not in text and sum(map(bool, map(_MEANT.match, lines))) >= len(lines) * _LEAST
+
+
+def is_conf(text: str, name: str = "") -> bool:
+    """Whether most lines that are no comments are assignments of variables, as in an nccl.conf; its name may tell."""
+    if name.endswith(".conf"):
+        return may_be_conf(text)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if any(map(_PROMPT.match, lines[:100])):
         return False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.machine.nccl.conf import Origin, in_force, read_conf
+from busbw.machine.nccl.conf import Origin, common, conf_paths, in_force, read_conf
+
+RETURN = "the carriage return at the end (a file of Windows)"
 
 
 def test_comments_and_empty_lines_set_nothing_and_values_keep_their_equals_signs() -> None:
@@ -43,10 +45,61 @@ def test_the_environment_wins_then_the_first_file_and_the_losers_are_kept() -> N
     assert found["NCCL_PROTO"].hidden == (("LL", Origin("user", 2, conf=True)),)
 
 
-def test_a_file_of_windows_keeps_its_carriage_returns_in_the_values() -> None:
-    found = read_conf("# all\r\nNCCL_ALGO=Ring\r\n\r\nNCCL_PROTO=LL\n", "nccl.conf")
+@pytest.mark.parametrize(
+    ("version", "value", "says"),
+    [
+        ((2, 29), "Ring\r", [f"{RETURN} becomes part of the value of NCCL_ALGO"]),
+        ((2, 30), "Ring", []),
+        (
+            None,
+            "Ring",
+            [f"up to NCCL 2.29 {RETURN} becomes part of the value of NCCL_ALGO; NCCL 2.30 leaves it out"],
+        ),
+    ],
+)
+def test_the_version_decides_what_becomes_of_a_carriage_return(
+    version: tuple[int, int] | None, value: str, says: list[str]
+) -> None:
+    found = read_conf("# all\r\nNCCL_ALGO=Ring\r\n\r\nNCCL_PROTO=LL\n", "nccl.conf", version)
     assert [(entry.name, entry.value, entry.line) for entry in found.entries] == [
-        ("NCCL_ALGO", "Ring\r", 2),
+        ("NCCL_ALGO", value, 2),
         ("NCCL_PROTO", "LL", 4),
     ]
-    assert [problem.line for problem in found.problems] == [2] and "carriage return" in found.problems[0].text
+    assert [each.text for each in found.problems] == says
+
+
+def test_what_follows_a_long_line_is_a_line_of_its_own_from_2_30_on() -> None:
+    text = "NCCL_IB_HCA=" + "x" * 4083 + "NCCL_ALGO=Ring\n"
+    assert [each.name for each in read_conf(text, "c", (2, 29)).entries] == ["NCCL_IB_HCA"]
+    assert [each.name for each in read_conf(text, "c", (2, 30)).entries] == ["NCCL_IB_HCA", "NCCL_ALGO"]
+    [problem] = read_conf(text, "c").problems
+    assert problem.text.endswith("NCCL 2.30 takes what follows the 4,095th of the line for a line of its own")
+
+
+def test_the_users_file_lies_in_the_home_that_the_version_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.machine.nccl.conf._home", lambda: "/home/me")
+    variable, both = {"HOME": "/scratch"}, ("/scratch/.nccl.conf", "/home/me/.nccl.conf", "/etc/nccl.conf")
+    assert conf_paths(variable) == both
+    assert conf_paths(variable, (2, 29)) == both[1:] and conf_paths(variable, (2, 30)) == (both[0], both[2])
+    assert conf_paths({"HOME": "/home/me"}) == both[1:] and conf_paths({}, (2, 30)) == both[2:]
+    named = {"NCCL_CONF_FILE": "my.conf", **variable}
+    assert conf_paths(named) == conf_paths(named, (2, 23)) == ("my.conf", both[2])
+    assert conf_paths(named, (2, 22)) == both[1:]  # it does not know that variable
+
+
+@pytest.mark.parametrize(
+    ("versions", "is_common"),
+    [
+        (["2.30.7+cuda13.0", 23003], (2, 30)),
+        ([22907, "2.25.1"], (2, 25)),
+        (["2.29.7", "2.30.3"], None),
+        (["2.30.3", None], None),
+        ([2708, "2.21.5"], (2, 7)),
+        ([], None),
+        (["unknown"], None),
+    ],
+)
+def test_versions_with_the_same_rules_have_one_in_common(
+    versions: list[str | int | None], is_common: tuple[int, int] | None
+) -> None:
+    assert common(versions) == is_common
