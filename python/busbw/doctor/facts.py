@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from busbw.base.errors import UserError
+from busbw.doctor.expected import Expected, Known, expected_of
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.reading.flight import Flight, looks_like, read_flights
 from busbw.doctor.reading.read_logs import read_logs
 from busbw.doctor.reading.shown import Shown, read_shown
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
+from busbw.expect.fabric import Fabric
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
 from busbw.machine.nccl.log_model import NcclLog
@@ -43,6 +45,8 @@ class Facts:
     scans: tuple[Scan, ...] = ()
     flights: tuple[Flight, ...] = ()
     shown: tuple[Shown, ...] = ()
+    expected: tuple[Expected, ...] = ()
+    """What each record should have reached."""
 
     def value(self, name: str) -> str | None:
         """The value of a variable that is in force; None where it is not set or empty."""
@@ -114,8 +118,11 @@ class Facts:
         return bool(self.machine and any(nic.rdma for nic in self.machine.nics))
 
 
-def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
-    """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report."""
+def gather(snapshot: Snapshot, records: tuple[Record, ...] = (), named: Fabric | None = None) -> Facts:
+    """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report.
+
+    `named` is the type of the machine, where the user says it.
+    """
     flights = tuple(
         each for file in snapshot.logs if is_flight(file) for each in read_flights(file.text or "", file.path)
     )
@@ -134,6 +141,7 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         scans=scans,
         flights=flights,
         shown=read_shown(snapshot.logs, scans),
+        expected=tuple(expected_of(each, Known(snapshot, logs, named)) for each in records),
     )
 
 

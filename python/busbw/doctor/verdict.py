@@ -14,7 +14,6 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.nccl_warnings import cut_warning
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.meanings.topics import is_dull
-from busbw.expect.expectation import judged, why_not_judged
 from busbw.machine.nccl.log_model import NcclLog
 
 MAX_NOTES = 5
@@ -90,6 +89,9 @@ def _tells_health(facts: Facts) -> bool:
         return False
     if any(map(_IN_PART.search, snapshot.notes)):
         return False
+    if any(each.missing for each in facts.expected):
+        # Lines that tell health of an init say nothing of the rate.
+        return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
         return any(_initialised(log) for log in facts.logs) or _judged_tables(facts)
@@ -113,7 +115,7 @@ def _last_words(scan: Scan) -> Sequence[tuple[int, str]]:
 
 
 def _judged_tables(facts: Facts) -> bool:
-    return any(judged(record, lambda: facts.snapshot.machine) for record in facts.records)
+    return any(each.found for each in facts.expected)
 
 
 def _read(facts: Facts) -> Iterator[str]:
@@ -133,6 +135,8 @@ def _read(facts: Facts) -> Iterator[str]:
         yield f"{log.source}: {', '.join(parts)}"
     if facts.records:
         yield f"{len(facts.records)} sweep{'s' * (len(facts.records) > 1)} of a benchmark"
+    for basis in list(dict.fromkeys(each.basis for each in facts.expected if each.basis))[:MAX_NOTES]:
+        yield f"bandwidth: judged {basis}"
 
 
 def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
@@ -144,8 +148,8 @@ def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
         yield "the flight recorder of the other ranks: one alone tells what its rank did, not who lags"
     if facts.logs and not facts.records:
         yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
-    elif unknown := next((each for each in facts.records if not judged(each, lambda: facts.snapshot.machine)), None):
-        yield f"bandwidth: {why_not_judged(unknown)}, so what it should be is unknown"
+    for missing in list(dict.fromkeys(each.missing for each in facts.expected if each.missing))[:MAX_NOTES]:
+        yield f"bandwidth: {missing}, so it could not be judged"
     no_gpus = not (facts.machine and facts.machine.gpus)
     if facts.snapshot.live and no_gpus:
         yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"

@@ -11,7 +11,7 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.expect.expectation import TELLING_BYTES, judged, place_of
+from busbw.expect.expectation import TELLING_BYTES, place_of
 from busbw.expect.question import Prediction
 from busbw.expect.span import Span
 from busbw.machine.topology.names import product
@@ -41,8 +41,8 @@ LATE_SIZES = 3
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    for record in facts.records:
-        found = judged(record, lambda: facts.snapshot.machine)
+    for record, expected in zip(facts.records, facts.expected, strict=True):
+        found = expected.found
         yield from _below(record, found, 1.0 if facts.snapshot.machine else _slot(record))
         yield from _late(record, found)
         yield from _falls(record)

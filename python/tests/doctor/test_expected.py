@@ -1,0 +1,180 @@
+"""By what a table is judged: the type that is named, a topology, lines of its log; and that no other one is health."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.base.errors import UserError
+from busbw.cli.main import main
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import Facts, gather
+from busbw.doctor.finding import Severity
+from busbw.doctor.reading.snapshot import Snapshot, TextFile
+from busbw.doctor.verdict import Outcome, verdict
+from busbw.expect.machines import require
+from busbw.machine.topology.load import from_bytes
+from busbw.records import Device, Rank, Record
+
+from .cases import rail_record, slow_record
+
+H100 = "NVIDIA H100 80GB HBM3"
+INIT = [
+    f"n{rank // 8}:{rank + 10}:{rank + 90} [{rank % 8}] NCCL INFO ncclCommInitRank comm 0x{rank + 1:x} rank {rank} "
+    f"nranks 16 cudaDev {rank % 8} nvmlDev {rank % 8} busId {rank % 8 + 1}000 commId 0xa - Init {state}"
+    for state in ("START", "COMPLETE")
+    for rank in range(16)
+]
+EFA = ["n0:10:90 [0] NCCL INFO NET/OFI Running on {} platform", "n0:10:90 [0] NCCL INFO Using network Libfabric"]
+ROCE = [
+    "n0:10:90 [0] NCCL INFO NET/IB : Using " + " ".join(f"[{i}]mlx5_{i}:1/RoCE" for i in range(8)) + " ; OOB eth0:1<0>",
+    "n0:10:90 [0] NCCL INFO Using network IB",
+]
+TREE = [f"n0:10:90 [0] NCCL INFO               + NET[50.0] - NET/{i} (ab{i}/1/50.0)" for i in range(8)]
+OF_STORAGE = ["n0:10:90 [0] NCCL INFO               + NET[12.5] - NET/8 (ab8/1/12.5)"]
+
+
+def facts_of(rate: float, *lines: str, gpu: str = H100, machine: str | None = None, **changes: object) -> Facts:
+    logs = (TextFile("job.log", "\n".join([*INIT, *lines]) + "\n"),)
+    snapshot = replace(Snapshot("files", logs=logs), **changes)  # type: ignore[arg-type]
+    return gather(snapshot, (rail_record(rate, name=gpu),), require(machine) if machine else None)
+
+
+def judged(facts: Facts) -> tuple[Outcome, list[str]]:
+    findings = examine(facts)
+    loud = [each.name for each in findings if each.severity is not Severity.NOTE]
+    return verdict(facts, findings).outcome, loud
+
+
+@pytest.mark.parametrize(
+    ("lines", "gpu"),
+    [
+        ([EFA[0].format("p5.48xlarge"), EFA[1]], H100),
+        ([EFA[0].format("p5.48xlarge,"), EFA[1]][::-1] + [EFA[0].format("p5.48xlarge")], H100),
+        ([*ROCE, *TREE], H100),
+        ([*ROCE, *TREE, *OF_STORAGE], H100),
+        ([EFA[0].format("p4d.24xlarge"), EFA[1]], "NVIDIA A100-SXM4-40GB"),
+    ],
+    ids=["platform", "platform behind others", "ports", "ports and storage", "p4d"],
+)
+def test_a_table_is_judged_by_the_machine_that_its_log_names(lines: Sequence[str], gpu: str) -> None:
+    good, half = (470.0, 225.0) if gpu == H100 else (80.0, 38.0)
+    assert judged(facts_of(half, *lines, gpu=gpu)) == (Outcome.FOUND, ["below-expected"])
+    facts = facts_of(good, *lines, gpu=gpu)
+    assert judged(facts) == (Outcome.HEALTHY, [])
+    assert facts.expected[0].basis.startswith("by ") and "job.log:" in facts.expected[0].basis
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([], "nothing says which NICs the 2 nodes have"),
+        (ROCE, "names 8 NICs and not their rates"),
+        ([EFA[0].format("p4d.24xlarge"), EFA[1]], "nothing says which NICs"),
+        (TREE, "nothing says which NICs"),
+    ],
+    ids=["nothing", "NICs without rates", "a platform of other GPUs", "ports of no known network"],
+)
+def test_evidence_makes_no_verdict_greener(lines: Sequence[str], why: str) -> None:
+    facts = facts_of(225.0, *lines)
+    assert judged(facts) == (Outcome.UNKNOWN, [])
+    said = verdict(facts, examine(facts))
+    assert any(why in each and "could not be judged" in each for each in said.unread)
+
+
+def test_a_table_that_the_fastest_type_gives_is_well_whatever_its_nics() -> None:
+    facts = facts_of(470.0, *ROCE)
+    assert judged(facts) == (Outcome.HEALTHY, [])
+    assert "the fastest type with these GPUs" in facts.expected[0].basis
+
+
+def test_the_user_says_the_machine() -> None:
+    assert judged(facts_of(225.0, machine="p5")) == (Outcome.FOUND, ["below-expected"])
+    assert judged(facts_of(470.0, machine="p5")) == (Outcome.HEALTHY, [])
+    with pytest.raises(UserError, match="--machine p4d has 8 GPUs of compute capability 8.0"):
+        facts_of(225.0, machine="p4d")
+
+
+def test_the_command_takes_a_machine_and_refuses_an_unknown_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text("\n".join(INIT) + "\n")
+    assert main(["doctor", str(path), "--machine", "p5"]) == 0
+    assert main(["doctor", str(path), "--machine", "p55"]) == 2
+    assert "no machine type 'p55'" in capsys.readouterr().err
+
+
+def cloud(nics: int, kind: str) -> bytes:
+    """A file for virtual machines: buses alone, without <net> and rates."""
+    gpus = "".join(f'<pci busid="0000:{i + 16:02x}:00.0" class="0x030200" link_width="16"/>' for i in range(8))
+    cards = "".join(f'<pci busid="0000:{i + 96:02x}:00.0" class="{kind}" link_width="16"/>' for i in range(nics))
+    return f'<system version="1"><cpu numaid="0" affinity="ff">{gpus}{cards}</cpu></system>'.encode()
+
+
+@pytest.mark.parametrize(
+    ("nics", "kind", "gpu", "outcome"),
+    [
+        (8, "0x020700", H100, Outcome.FOUND),
+        (32, "0x020000", H100, Outcome.FOUND),
+        (4, "0x020000", "NVIDIA A100-SXM4-40GB", Outcome.FOUND),
+        (16, "0x020700", H100, Outcome.UNKNOWN),
+        (8, "0x020000", H100, Outcome.UNKNOWN),
+    ],
+    ids=["InfiniBand", "EFA", "EFA of A100", "no such type", "Ethernet of nobody"],
+)
+def test_a_file_without_rates_is_of_the_one_type_that_looks_so(
+    nics: int, kind: str, gpu: str, outcome: Outcome
+) -> None:
+    machine = from_bytes(cloud(nics, kind), "topo.xml").machine
+    rate = 225.0 if gpu == H100 else 38.0
+    facts = facts_of(rate, gpu=gpu, machine=None, **{"logs": (), "topology": None})
+    facts = gather(replace(facts.snapshot, machine=machine), facts.records)
+    assert judged(facts)[0] is outcome
+    said = facts.expected[0].basis or facts.expected[0].missing
+    assert f"topo.xml gives {nics} NICs and no rates" in said or f"lists {nics} NICs without their rates" in said
+
+
+def of_rack(rate: float, hosts: int) -> Record:
+    return rail_record(rate, 4, "NVIDIA GB200", hosts)
+
+
+def test_hosts_of_one_nvlink_domain_need_no_nic() -> None:
+    assert judged(gather(Snapshot("files"), (of_rack(830.0, 18),)))[0] is Outcome.HEALTHY
+    assert "below-expected" in judged(gather(Snapshot("files"), (of_rack(417.0, 18),)))[1]
+    # Two racks are joined by NICs, of which nothing is known.
+    assert judged(gather(Snapshot("files"), (of_rack(417.0, 36),))) == (Outcome.UNKNOWN, [])
+
+
+def test_a_record_that_could_not_be_judged_is_never_health() -> None:
+    cpus = tuple(Rank(i, "n0", device=Device("cpu", i, "EPYC")) for i in range(2))
+    of_cpus = replace(slow_record(), run=replace(slow_record().run, ranks=cpus))
+    lost = replace(slow_record(), cases=tuple(replace(each, busbw_GBps=float("nan")) for each in slow_record().cases))
+    for record, why in (
+        (rail_record(225.0), "nothing says which NICs the 2 nodes have (give --topology of one, or --machine TYPE)"),
+        (of_cpus, "its ranks are processors"),
+        (lost, "1 of 1 figures are no numbers"),
+    ):
+        facts = gather(Snapshot("files"), (record,))
+        said = verdict(facts, examine(facts))
+        assert said.outcome is not Outcome.HEALTHY and any(why in each for each in said.unread), why
+
+
+def test_an_imported_table_says_by_the_command_that_it_could_not_be_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"#  Rank {i} Group  0 Pid {i} on n{i // 8} device  {i % 8} [0x{i % 8 + 1:02x}] {H100}" for i in range(16)]
+    lines += ["#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"]
+    lines += ["1073741824 268435456 float sum -1 9000 119.3 223.7 0 9000 119.3 223.7 0", "# Out of bounds values : 0 OK"]
+    (tmp_path / "table.log").write_text("\n".join(lines) + "\n")
+    assert main(["import", str(tmp_path / "table.log"), "--runs", str(tmp_path / "runs")]) == 0
+    (record,) = (tmp_path / "runs").rglob("record.jsonl")
+    assert json.loads(record.read_text().splitlines()[0])["kind"] == "run"
+    capsys.readouterr()
+    assert main(["doctor", str(record)]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "verdict: cannot judge" in said and "nothing says which NICs the 2 nodes have" in said
