@@ -77,6 +77,9 @@ def _run(args: Args) -> int:
         print(f"{args.collect} is written; examine it anywhere with `busbw doctor {args.collect}`")
         return 0
     facts = gather(snapshot, records, require(args.machine) if args.machine else None)
+    apart = {args.topology, *args.file} - {log.source for log in facts.logs}
+    if facts.stranger and snapshot.machine is not None and snapshot.machine.source in apart:
+        raise UserError(f"{facts.stranger}; examine each by itself", exit_code=2)
     findings = examine(facts)
     said = verdict(facts, findings)
     if args.prove and not snapshot.live:

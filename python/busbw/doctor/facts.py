@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from busbw.base.errors import UserError
+from busbw.doctor.another_machine import differs
 from busbw.doctor.expected import Expected, Known, expected_of
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.lines.scanned import Scan
@@ -47,6 +48,8 @@ class Facts:
     shown: tuple[Shown, ...] = ()
     expected: tuple[Expected, ...] = ()
     """What each record should have reached."""
+    stranger: str = ""
+    """A sentence where the machine that was read is not that of a log or record beside it."""
 
     def value(self, name: str) -> str | None:
         """The value of a variable that is in force; None where it is not set or empty."""
@@ -129,6 +132,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = (), named: Fabric |
     read = read_logs(snapshot.logs)
     logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
     confs = tuple(read_conf(file.text, file.path) for file in snapshot.confs if file.text is not None)
+    stranger = differs(snapshot.machine, records, logs)
+    known = Known(replace(snapshot, machine=None) if stranger else snapshot, logs, named)
     return Facts(
         snapshot=snapshot,
         machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
@@ -141,7 +146,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = (), named: Fabric |
         scans=scans,
         flights=flights,
         shown=read_shown(snapshot.logs, scans),
-        expected=tuple(expected_of(each, Known(snapshot, logs, named)) for each in records),
+        expected=tuple(expected_of(each, known) for each in records),
+        stranger=stranger,
     )
 
 

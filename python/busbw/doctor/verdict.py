@@ -89,7 +89,7 @@ def _tells_health(facts: Facts) -> bool:
         return False
     if any(map(_IN_PART.search, snapshot.notes)):
         return False
-    if any(each.missing for each in facts.expected):
+    if facts.stranger or any(each.missing for each in facts.expected):
         # Lines that tell health of an init say nothing of the rate.
         return False
     if snapshot.logs:
@@ -150,6 +150,8 @@ def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
         yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
     for missing in list(dict.fromkeys(each.missing for each in facts.expected if each.missing))[:MAX_NOTES]:
         yield f"bandwidth: {missing}, so it could not be judged"
+    if facts.stranger:
+        yield f"what both show together: {facts.stranger}"
     no_gpus = not (facts.machine and facts.machine.gpus)
     if facts.snapshot.live and no_gpus:
         yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"

@@ -21,7 +21,14 @@ from busbw.doctor.reading.bundle import is_bundle, read_bundle
 from busbw.doctor.reading.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.reading.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.reading.flight import looks_like
-from busbw.doctor.reading.mixed import assignments, beside_assignments, beside_topology, is_conf, tells_fault
+from busbw.doctor.reading.mixed import (
+    assignments,
+    beside_assignments,
+    beside_topology,
+    is_conf,
+    is_one_xml,
+    tells_fault,
+)
 from busbw.doctor.reading.of_pieces import may_show_machine, with_graph, with_pieces
 from busbw.doctor.reading.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.reading.read_logs import ALONE_BYTES, MAX_PROCESSES
@@ -270,7 +277,7 @@ def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
 def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
     """A machine, and the log that may stand behind it; a log that only begins like a machine is one."""
     text = _text(name).text or ""
-    if (found := with_pieces(snapshot, name, text)) is not None:
+    if not is_one_xml(text) and (found := with_pieces(snapshot, name, text)) is not None:
         return found
     try:
         found = _with_topology(snapshot, name)
