@@ -34,6 +34,7 @@ class Expected:
     found: Mapping[int, Prediction]
     basis: str = ""
     missing: str = ""
+    fabric: Fabric | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def expected_of(record: Record, known: Known) -> Expected:
         return Expected({}, missing=_why_unknown(record, place, known))
     figures = {at: each for at, each in found.items() if _is_number(record.cases[at])}
     lost = len(found) - len(figures)
-    return Expected(figures, basis, f"{lost} of {len(found)} figures are no numbers" if lost else "")
+    return Expected(figures, basis, f"{lost} of {len(found)} figures are no numbers" if lost else "", fabric)
 
 
 def gpu_of(record: Record) -> str:

@@ -221,3 +221,34 @@ def test_xml_that_begins_with_a_comment_is_no_log(tmp_path: Path, capsys: pytest
     main(["doctor", str(path)])
     said = " ".join(capsys.readouterr().out.split())
     assert "no line of NCCL" not in said and "8 x GPU" in said
+
+
+NO_NVLS = "n0:10:90 [0] NCCL INFO NVLS multicast support is not available on dev 0"
+FORCED = "n0:10:90 [0] NCCL INFO NCCL_ALGO set by environment to {}"
+
+
+@pytest.mark.parametrize(
+    ("line", "rate", "gpu", "name"),
+    [
+        (FORCED.format("Ring"), 368.0, H100, "forced-algorithm"),
+        (FORCED.format("Tree,Ring"), 368.0, H100, "forced-algorithm"),
+        (FORCED.format("Ring"), 478.0, H100, ""),
+        (FORCED.format("NVLS,Ring"), 478.0, H100, ""),
+        (FORCED.format("Ring"), 231.0, "NVIDIA A100-SXM4-80GB", ""),
+        (NO_NVLS, 368.0, H100, "no-multicast"),
+        (NO_NVLS, 478.0, H100, ""),
+        (NO_NVLS, 231.0, "NVIDIA A100-SXM4-80GB", ""),
+    ],
+)
+def test_what_keeps_switches_from_reducing_is_the_cause_where_it_costs(
+    line: str, rate: float, gpu: str, name: str
+) -> None:
+    record = rail_record(rate, name=gpu, hosts=1)
+    value = line.rpartition(" ")[2]
+    record = replace(record, run=replace(record.run, environment={"NCCL_ALGO": value} if "ALGO" in line else {}))
+    facts = gather(Snapshot("files", logs=(TextFile("job.log", line + "\n"),)), (record,))
+    loud = [each for each in examine(facts) if each.severity is not Severity.NOTE]
+    assert [each.name for each in loud][:1] == ([name] if name else [])
+    if name:
+        assert loud[0].cost.factor == pytest.approx(1.25, abs=0.06)
+        assert all(each.fix.startswith(f"mend {name} first") for each in loud[1:])

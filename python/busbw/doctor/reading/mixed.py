@@ -100,4 +100,4 @@ def is_one_xml(text: str) -> bool:
         return False
     bare = _COMMENT.sub("", text).strip("\ufeff \t\r\n")
     root = re.match(r"(?:<\?xml[^>]{0,200}\?>\s{0,99})?(?:<!DOCTYPE[^>]{0,200}>\s{0,99})?<(\w{1,40})[\s>]", bare)
-    return bool(root) and bare.endswith(f"</{root[1]}>") and bare.count(f"</{root[1]}>") == 1
+    return root is not None and bare.endswith(f"</{root[1]}>") and bare.count(f"</{root[1]}>") == 1
