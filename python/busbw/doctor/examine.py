@@ -194,7 +194,11 @@ _LOSSES = frozenset({below_expected.NAME, steps_slower.NAME, slow_host.NAME})
 
 def _with_causes(findings: list[Finding]) -> list[Finding]:
     """A loss of bandwidth names the first finding that explains it."""
-    causes = [each for each in findings if each.severity is not Severity.NOTE and each.stage < Stage.EFFECT]
+    causes = [
+        each
+        for each in findings
+        if each.severity is not Severity.NOTE and each.stage < Stage.EFFECT and each.name not in _LOSSES
+    ]
     if not causes:
         return findings
     first = min(causes, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

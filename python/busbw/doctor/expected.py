@@ -48,14 +48,14 @@ class Known:
 
 def expected_of(record: Record, known: Known) -> Expected:
     """What the record's cases should have reached, as far as anything says it."""
-    place = place_of(record.run)
+    place = place_of(record.run) or _full_nodes(record, known.named)
     if place is None:
         return Expected({}, missing=_why_no_place(record))
     name = gpu_of(record)
     if known.named is not None:
         refuse_other(known.named, place, name)
     fabric, basis = _fabric(record, place, known)
-    found = expected(record, fabric) if fabric else {}
+    found = expected(record, fabric, place) if fabric else {}
     if not found and place.nodes > 1:
         found, basis = _fastest(record, place)
     if not found:
@@ -65,9 +65,22 @@ def expected_of(record: Record, known: Known) -> Expected:
     return Expected(figures, basis, f"{lost} of {len(found)} figures are no numbers" if lost else "", fabric)
 
 
+def _full_nodes(record: Record, named: Fabric | None) -> Place | None:
+    """How ranks that no table lists lie on machines of the type that the user names: a rank on each of their GPUs."""
+    counts = {case.ranks or 0 for case in record.cases}
+    ranks = counts.pop() if len(counts) == 1 else 0
+    if named is None or record.run.ranks or ranks < 2:
+        return None
+    if ranks <= named.gpus:
+        return Place(ranks, 1)
+    return Place(named.gpus, ranks // named.gpus) if ranks % named.gpus == 0 else None
+
+
 def gpu_of(record: Record) -> str:
     """The name of the GPUs of a record; empty where it is unknown or they differ."""
     names = {rank.device.name or "" for rank in record.run.ranks if rank.device}
+    if not record.run.ranks:
+        names = {str(record.run.options.get("gpu") or "")}
     name = names.pop() if len(names) == 1 else ""
     return "" if name in _WITHOUT_NAME else name
 
@@ -84,7 +97,10 @@ def refuse_other(fabric: Fabric, place: Place, name: str) -> None:
 
 
 def _is_number(case: Case) -> bool:
-    return all(each is None or math.isfinite(each) for each in (case.busbw_GBps, case.time_us))
+    """Whether the case has a figure to compare: of large sizes the bandwidth; a record says null for what was none."""
+    figures = (case.busbw_GBps, case.time_us)
+    known = [each for each in figures[: 1 if case.bytes >= TELLING_BYTES else 2] if each is not None]
+    return bool(known) and all(map(math.isfinite, known))
 
 
 def _fabric(record: Record, place: Place, known: Known) -> tuple[Fabric | None, str]:
@@ -256,7 +272,9 @@ def _why_no_place(record: Record) -> str:
         return "one rank alone has nobody to talk to"
     if ranks and kinds == {"gpu"} and all(rank.device is not None for rank in ranks):
         return "its ranks are not spread evenly over the hosts"
-    return "nothing says which GPUs the ranks have"
+    if name := gpu_of(record):
+        return f"its ranks have {name}, but nothing says how many on each host (give --machine TYPE)"
+    return "nothing says which GPUs the ranks have (give --machine TYPE)"
 
 
 def _why_unknown(record: Record, place: Place, known: Known) -> str:

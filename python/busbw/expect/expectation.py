@@ -87,9 +87,12 @@ def multicast(environment: Mapping[str, str]) -> bool:
     return environment.get("NCCL_NVLS_ENABLE", "1") != "0" and "^nvls" not in algorithms
 
 
-def expected(record: Record, fabric: Fabric) -> dict[int, Prediction]:
-    """The prediction of each measured case, by its position; a case for which there is none has none."""
-    place = place_of(record.run)
+def expected(record: Record, fabric: Fabric, place: Place | None = None) -> dict[int, Prediction]:
+    """The prediction of each measured case, by its position; a case for which there is none has none.
+
+    `place` is how the ranks lie, where the record does not say it.
+    """
+    place = place or place_of(record.run)
     found: dict[int, Prediction] = {}
     if place is None:
         return found

@@ -252,3 +252,110 @@ def test_what_keeps_switches_from_reducing_is_the_cause_where_it_costs(
     if name:
         assert loud[0].cost.factor == pytest.approx(1.25, abs=0.06)
         assert all(each.fix.startswith(f"mend {name} first") for each in loud[1:])
+
+
+MATRIX = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \t{0}\t0-7\nGPU1\t{0}\t X \t0-7\n"
+RCCL = (
+    '<system version="2"><cpu numaid="0" affinity="ff"><pci busid="0000:11:00.0" class="0x038000" vendor="0x1002" '
+    'link_speed="32 GT/s" link_width="16"><gpu dev="0" gcn="gfx942" rank="0" gdr="1"/></pci></cpu></system>'
+)
+NO_GPU = '<system version="1"><cpu numaid="0" affinity="ff"></cpu></system>'
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        (MATRIX.format("NV18"), 0, "clocks, PCIe links, rates of NICs and errors of memory and links"),
+        (MATRIX.format("NV99"), 3, "it shows 99 NVLinks of one GPU, which no GPU has"),
+        (RCCL, 3, "these are GPUs of AMD"),
+        (NO_GPU, 3, "no GPU is in it"),
+    ],
+)
+def test_a_saved_machine_tells_what_it_does_not_show(
+    text: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "machine.txt"
+    path.write_text(text)
+    assert main(["doctor", "--topology", str(path)]) == code
+    said = " ".join(capsys.readouterr().out.split())
+    assert " unseen " in said and words in said
+
+
+@pytest.mark.parametrize(("text", "code"), [("", 3), ("# nothing\n\n", 3), ("NCCL_DEBUG=WARN\n", 0)])
+def test_a_conf_that_sets_nothing_is_no_health(
+    text: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nccl.conf"
+    path.write_text(text)
+    assert main(["doctor", "--conf", str(path)]) == code
+    assert ("it sets nothing" in capsys.readouterr().out) is (code == 3)
+
+
+def table_of(*rows: str) -> str:
+    lines = [f"#  Rank {i} Group  0 Pid {i} on n0 device  {i} [0x{i + 16:02x}] {H100}" for i in range(8)]
+    lines += ["#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong", *rows]
+    return "\n".join([*lines, "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 300", ""])
+
+
+def row(size: int, algbw: float, busbw: float) -> str:
+    figures = f"{size / algbw / 1e3:.1f} {algbw:.2f} {busbw:.2f} 0"
+    return f"{size} {size // 4} float sum -1 {figures} {figures}"
+
+
+def test_a_row_that_contradicts_itself_is_told_and_the_rest_is_no_health(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(table_of(*(row(1 << at, 270.0, 472.5) for at in range(27, 32)), row(1 << 32, 271.0, 99999.0)))
+    assert main(["doctor", str(path)]) == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the row of 4,294,967,296 bytes contradicts itself" in said and "healthy" not in said
+
+
+def test_a_table_with_its_last_lines_is_complete_and_shows_each_size_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.log"
+    path.write_text(table_of(*(row(1 << at, 273.0, 477.8) for at in range(28, 34))))
+    assert main(["doctor", str(path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "its benchmark's table is complete" in said and "while it goes on" not in said
+    path.write_text(table_of(*(row(1 << at, 136.0, 238.0) for at in range(28, 34))))
+    assert main(["doctor", str(path)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(said.count(f"GB/s at {size} GiB, expected") == 1 for size in (1, 2, 4, 8))
+
+
+def test_a_loss_never_names_itself_as_its_cure() -> None:
+    falls = [(28, 400.0), (29, 420.0), (30, 60.0), (31, 60.0)]
+    cases = tuple(
+        replace(slow_record().cases[0], case=at, bytes=1 << power, busbw_GBps=rate, algbw_GBps=rate / 1.5)
+        for at, (power, rate) in enumerate(falls)
+    )
+    findings = examine(gather(Snapshot("files"), (replace(slow_record(), cases=cases),)))
+    assert len(findings) > 1 and not any(f"mend {each.name} first" in each.fix for each in findings)
+
+
+BENCH = """- software: pytorch=2.5.1+cu124, cuda=12.4, nccl=(2, 21, 5)
+- hardware: _CudaDeviceProperties(name='NVIDIA H100 80GB HBM3', major=9, minor=0, total_memory=81007MB)
+
+The average bandwidth of all_reduce over {0} ranks (5 warmups / 20 trials):
+
+| payload |    busbw   |    algbw   |
+| ------: | ---------: | ---------: |
+|     4GB |  224.00GBps | {1:.2f}GBps |
+"""
+
+
+def test_ranks_that_no_table_lists_lie_on_full_nodes_of_the_type_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bench.log"
+    path.write_text(BENCH.format(8, 128.0))
+    assert main(["doctor", str(path)]) == 3
+    assert "its ranks have NVIDIA H100 80GB HBM3, but nothing says how many" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["doctor", str(path), "--machine", "ndv5"]) == 1
+    assert "expected 47" in " ".join(capsys.readouterr().out.split())
+    assert main(["doctor", str(path), "--machine", "ndv4"]) == 2

@@ -129,7 +129,9 @@ def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iter
         mine = [each for each in telling if each[0].collective == collective]
         case, rate = max(mine, key=lambda each: (each[0].bytes, each[0].placement == "out_of_place"))
         if (case.busbw_GBps or 0.0) < rate.low:
-            low = [each for each in mine if (each[0].busbw_GBps or 0.0) < sure * each[1].low and each[0] is not case]
+            # Both placements of a size say the same: one of them is shown.
+            others = {each[0].bytes: each for each in mine if each[0].bytes != case.bytes}.values()
+            low = [each for each in others if (each[0].busbw_GBps or 0.0) < sure * each[1].low]
             ill = _finding(record, collective, [(case, rate), *low])
             yield ill if (case.busbw_GBps or 0.0) < sure * rate.low else replace(ill, **_IN_HALF)
 
