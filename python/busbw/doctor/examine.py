@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
+from busbw.doctor.clues.init_sequels import with_init_sequels
 from busbw.doctor.clues.losses import with_losses
 from busbw.doctor.clues.power import with_power
 from busbw.doctor.clues.power_brake import with_brake
@@ -61,7 +62,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(found, facts.scans)), facts)
-    found = with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts))
+    found = with_init_sequels(with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts)))
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

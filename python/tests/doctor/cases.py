@@ -288,7 +288,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         machine=with_rates(400.0, 400.0, 400.0, 400.0),
         logs=(log(said("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB ; OOB eth0:10.0.0.1<0>"), said(TWO_NODES)),),
     ),
-    "no-multicast": lambda: Snapshot("files", logs=(log(said("NVLS multicast support is not available on dev 0")),)),
+    "no-multicast": lambda: Snapshot(
+        "n0", live=True, logs=(log(said("NVLS multicast support is not available on dev 0")),)
+    ),
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "nvlink-errors": lambda: with_gpu(nvlink_errors=3),
