@@ -30,6 +30,7 @@ examples:
   busbw doctor
   busbw doctor --topology topo.xml --graph graph.xml
   busbw doctor --log job.out --conf /etc/nccl.conf
+  busbw doctor job.out --machine p5        what its nodes are, where no line says it
   busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
   busbw doctor node7.tar.gz --page page.html    what one sends to a provider
@@ -57,6 +58,7 @@ def _run(args: Args) -> int:
     from busbw.doctor.reading.inputs import Inputs, bundles_of, listed, read_inputs
     from busbw.doctor.reading.pipes import kept
     from busbw.doctor.verdict import verdict
+    from busbw.expect.machines import require
 
     files = kept(args.file)
     named = unpacked(listed(files))
@@ -74,7 +76,10 @@ def _run(args: Args) -> int:
         write_bundle(snapshot, args.collect)
         print(f"{args.collect} is written; examine it anywhere with `busbw doctor {args.collect}`")
         return 0
-    facts = gather(snapshot, records)
+    facts = gather(snapshot, records, require(args.machine) if args.machine else None)
+    apart = {args.topology, *args.file} - {log.source for log in facts.logs}
+    if facts.stranger and snapshot.machine is not None and snapshot.machine.source in apart:
+        raise UserError(f"{facts.stranger}; examine each by itself", exit_code=2)
     findings = examine(facts)
     said = verdict(facts, findings)
     if args.prove and not snapshot.live:
@@ -111,6 +116,7 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
         or args.prove
         or args.page
         or args.topology
+        or args.machine
         or args.graph
         or args.log
         or args.conf

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
+from busbw.doctor.clues.init_sequels import with_init_sequels
 from busbw.doctor.clues.losses import with_losses
 from busbw.doctor.clues.lost_files import with_lost_files
 from busbw.doctor.clues.power import with_power
@@ -62,7 +63,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
-    found = with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts))
+    found = with_init_sequels(with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts)))
     found = with_lost_files(found, facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
@@ -196,7 +197,11 @@ _LOSSES = frozenset({below_expected.NAME, steps_slower.NAME, slow_host.NAME})
 
 def _with_causes(findings: list[Finding]) -> list[Finding]:
     """A loss of bandwidth names the first finding that explains it."""
-    causes = [each for each in findings if each.severity is not Severity.NOTE and each.stage < Stage.EFFECT]
+    causes = [
+        each
+        for each in findings
+        if each.severity is not Severity.NOTE and each.stage < Stage.EFFECT and each.name not in _LOSSES
+    ]
     if not causes:
         return findings
     first = min(causes, key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))

@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from busbw.base.errors import UserError
+from busbw.doctor.another_machine import differs
+from busbw.doctor.expected import Expected, Known, expected_of
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.reading.flight import Flight, looks_like, read_flights
 from busbw.doctor.reading.read_logs import read_logs
 from busbw.doctor.reading.shown import Shown, read_shown
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
+from busbw.expect.fabric import Fabric
 from busbw.machine.nccl.conf import ConfFile, Origin, Setting, Version, common, in_force, read_conf
 from busbw.machine.nccl.graph_file import GraphFile, read_graph
 from busbw.machine.nccl.log_model import NcclLog
@@ -46,6 +49,10 @@ class Facts:
     scans: tuple[Scan, ...] = ()
     flights: tuple[Flight, ...] = ()
     shown: tuple[Shown, ...] = ()
+    expected: tuple[Expected, ...] = ()
+    """What each record should have reached."""
+    stranger: str = ""
+    """A sentence where the machine that was read is not that of a log or record beside it."""
 
     def value(self, name: str) -> str | None:
         """The value of a variable that is in force; None where it is not set or empty."""
@@ -117,8 +124,11 @@ class Facts:
         return bool(self.machine and any(nic.rdma for nic in self.machine.nics))
 
 
-def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
-    """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report."""
+def gather(snapshot: Snapshot, records: tuple[Record, ...] = (), named: Fabric | None = None) -> Facts:
+    """Parse everything in the snapshot; what cannot be parsed stays as a sentence, for a finding to report.
+
+    `named` is the type of the machine, where the user says it.
+    """
     flights = tuple(
         each for file in snapshot.logs if is_flight(file) for each in read_flights(file.text or "", file.path)
     )
@@ -126,6 +136,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
     logs, scans = tuple(log for log, _ in read), tuple(found for _, found in read)
     nccl = _nccl(snapshot, logs, records)
     confs = tuple(read_conf(file.text, file.path, nccl) for file in snapshot.confs if file.text is not None)
+    stranger = differs(snapshot.machine, records, logs)
+    known = Known(replace(snapshot, machine=None) if stranger else snapshot, logs, named)
     return Facts(
         snapshot=snapshot,
         machine=snapshot.machine or machine_of_logs(logs) or machine_of_records(records),
@@ -138,6 +150,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> Facts:
         scans=scans,
         flights=flights,
         shown=read_shown(snapshot.logs, scans),
+        expected=tuple(expected_of(each, known) for each in records),
+        stranger=stranger,
     )
 
 

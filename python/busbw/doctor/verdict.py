@@ -14,11 +14,11 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.nccl_warnings import cut_warning
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.meanings.topics import is_dull
-from busbw.expect.expectation import judged, why_not_judged
+from busbw.doctor.of_files import hidden_by_files, shown_by_files, unjudged_machine
 from busbw.machine.nccl.log_model import NcclLog
 
 MAX_NOTES = 5
-_IN_PART = re.compile(r"costs? too much|only the first .{1,40} were read|were searched for heads")
+_IN_PART = re.compile(r"costs? too much|only the first .{1,40} were read|were searched for heads|contradicts itself")
 """In notes on what was not read, as it is too large: a fault may stand there."""
 
 
@@ -75,7 +75,9 @@ def _seen_of(scan: Scan) -> str | None:
     if went_on:
         lines = f"{went_on} lines of progress, up to line {scan.alive}" if went_on > 1 else "a line shows it"
         progress = f"the job went on ({lines})"
-        end = " and ended as it should" if ended else "; the log ends while it goes on"
+        whole = scan.kinds["rows"] and scan.kinds["ends"] >= scan.kinds["headers"]
+        as_table = "; its benchmark's table is complete" if whole else "; the log ends while it goes on"
+        end = " and ended as it should" if ended else as_table
     else:
         progress, end = f"the job says in line {ended} that it ended as it should", ""
     return f"{scan.source}: {progress}{end}; no fault was found in it"
@@ -88,13 +90,17 @@ def _tells_health(facts: Facts) -> bool:
         return False
     if any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
         return False
-    if any(map(_IN_PART.search, snapshot.notes)):
+    in_part = any(map(_IN_PART.search, snapshot.notes))
+    if in_part or facts.stranger or any(each.missing for each in facts.expected):
+        # Lines that tell health of an init say nothing of the rate.
         return False
     if snapshot.logs:
         # Of several logs one that tells nothing takes nothing from the others; alone it cannot be judged.
         return any(_initialised(log) for log in facts.logs) or _judged_tables(facts)
+    if unjudged_machine(facts):
+        return False
     seen = facts.machine is not None and bool(facts.machine.gpus)
-    return seen or bool(facts.records or snapshot.confs or snapshot.graph or snapshot.topology)
+    return seen or bool(facts.records or any(each.entries for each in facts.confs) or snapshot.graph)
 
 
 def _initialised(log: NcclLog) -> bool:
@@ -113,7 +119,7 @@ def _last_words(scan: Scan) -> Sequence[tuple[int, str]]:
 
 
 def _judged_tables(facts: Facts) -> bool:
-    return any(judged(record, lambda: facts.snapshot.machine) for record in facts.records)
+    return any(each.found for each in facts.expected)
 
 
 def _read(facts: Facts) -> Iterator[str]:
@@ -131,8 +137,11 @@ def _read(facts: Facts) -> Iterator[str]:
         if flights:
             parts.append(f"flight recorder of {len(flights)} rank{'s' * (len(flights) > 1)}")
         yield f"{log.source}: {', '.join(parts)}"
+    yield from shown_by_files(facts)
     if facts.records:
         yield f"{len(facts.records)} sweep{'s' * (len(facts.records) > 1)} of a benchmark"
+    for basis in list(dict.fromkeys(each.basis for each in facts.expected if each.basis))[:MAX_NOTES]:
+        yield f"bandwidth: judged {basis}"
 
 
 def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
@@ -144,16 +153,23 @@ def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
         yield "the flight recorder of the other ranks: one alone tells what its rank did, not who lags"
     if facts.logs and not facts.records:
         yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
-    elif unknown := next((each for each in facts.records if not judged(each, lambda: facts.snapshot.machine)), None):
-        yield f"bandwidth: {why_not_judged(unknown)}, so what it should be is unknown"
-    no_gpus = not (facts.machine and facts.machine.gpus)
-    if facts.snapshot.live and no_gpus:
-        yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"
-    elif facts.snapshot.machine is not None and no_gpus:
-        yield f"{facts.snapshot.source}: no GPU is in it, so nothing of links, clocks and memory could be judged"
+    for missing in list(dict.fromkeys(each.missing for each in facts.expected if each.missing))[:MAX_NOTES]:
+        yield f"bandwidth: {missing}, so it could not be judged"
+    if facts.stranger:
+        yield f"what both show together: {facts.stranger}"
+    yield from (f"{each.path}: it sets nothing" for each in facts.confs if not each.entries and not facts.snapshot.live)
+    yield from _unread_machine(facts)
     yield from facts.snapshot.notes[:MAX_NOTES]
     if len(facts.snapshot.notes) > MAX_NOTES:
         yield f"{len(facts.snapshot.notes) - MAX_NOTES} further files of this kind"
+
+
+def _unread_machine(facts: Facts) -> Iterator[str]:
+    if said := unjudged_machine(facts) or hidden_by_files(facts):
+        yield said
+    no_gpus = not (facts.machine and facts.machine.gpus)
+    if facts.snapshot.live and no_gpus:
+        yield "this machine: no GPU was found: neither NVML (pip install nvidia-ml-py) nor nvidia-smi answered"
 
 
 def _not_looked_at(log: NcclLog, scan: Scan) -> Iterator[str]:

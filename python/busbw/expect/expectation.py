@@ -53,19 +53,20 @@ def fabric_of(run: Run, read_machine: Callable[[], Machine | None]) -> Fabric | 
     named = machines.find(run.machine)
     if named is not None and named.gpus >= place.gpus:
         return named
-    by_name = _by_name(run, place)
-    if place.nodes == 1 and by_name is not None and by_name.nvlink_GBps:
-        return by_name
+    known = by_name(run, place)
+    if place.nodes == 1 and known is not None and known.nvlink_GBps:
+        return known
     machine = read_machine()
     try:
         if machine is not None and len(machine.gpus) >= place.gpus:
             return of_machine(machine, whole=True)
     except UserError:
         return None
-    return by_name
+    return known
 
 
-def _by_name(run: Run, place: Place) -> Fabric | None:
+def by_name(run: Run, place: Place) -> Fabric | None:
+    """The GPUs of a run by their product's name, without NICs; None where boards of that name differ in their links."""
     names = {rank.device.name for rank in run.ranks if rank.device}
     name = names.pop()
     known = product(name) if not names and not is_part(name) else None
@@ -86,9 +87,12 @@ def multicast(environment: Mapping[str, str]) -> bool:
     return environment.get("NCCL_NVLS_ENABLE", "1") != "0" and "^nvls" not in algorithms
 
 
-def expected(record: Record, fabric: Fabric) -> dict[int, Prediction]:
-    """The prediction of each measured case, by its position; a case for which there is none has none."""
-    place = place_of(record.run)
+def expected(record: Record, fabric: Fabric, place: Place | None = None) -> dict[int, Prediction]:
+    """The prediction of each measured case, by its position; a case for which there is none has none.
+
+    `place` is how the ranks lie, where the record does not say it.
+    """
+    place = place or place_of(record.run)
     found: dict[int, Prediction] = {}
     if place is None:
         return found

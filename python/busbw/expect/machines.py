@@ -56,6 +56,14 @@ def find(name: str | None) -> Fabric | None:
     return None
 
 
+def of_gpu(gpu: str | None) -> list[Fabric]:
+    """The machine types that have GPUs of that product name ("NVIDIA H100 80GB HBM3"); none where it is not known."""
+    kinds = {row["gpu"] for row in _table()}
+    said = [each for each in kinds if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", gpu or "")]
+    kind = max(said, key=len, default=None)
+    return [_fabric(row) for row in _table() if row["gpu"] == kind]
+
+
 def require(name: str) -> Fabric:
     """As `find`, but an unknown name is a sentence with the nearest known ones."""
     found = find(name)

@@ -212,6 +212,7 @@ _AVERAGE_OF = re.compile(
 )
 _ROW = re.compile(rf"\|\s*([\d.]+\s*[KMGTPE]?i?B)\s*\|\s*{_NUMBER}GBps\s*\|\s*{_NUMBER}GBps\s*\|\s*$")
 _SOFTWARE = re.compile(r"-\s*software:.*?\bnccl=[`(]*(\d+[.,] ?\d+[.,] ?\d+)")
+_HARDWARE = re.compile(r"-\s*hardware:.{0,40}?\bname='([^']{1,80})'")
 
 
 class Table:
@@ -224,6 +225,7 @@ class Table:
         self._ranks: int | None = None
         self._trials: int | None = None
         self._nccl: str | None = None
+        self._gpu: str | None = None
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
@@ -235,6 +237,9 @@ class Table:
             found = _SOFTWARE.search(line)
             self._nccl = re.sub(r"[, ]+", ".", found[1]) if found else None
             return False
+        if found := _HARDWARE.search(line):
+            self._gpu = found[1]
+            return False
         average = _AVERAGE_OF.match(line.strip())
         if average:
             self._ranks, self._trials = int(average[2]), int(average[4])
@@ -243,12 +248,13 @@ class Table:
 
     def _table_line(self, line: str, number_: int) -> bool:
         if _TABLE_HEADER.match(line):
-            ranks, trials, nccl = self._ranks, self._trials, self._nccl
+            ranks, trials, nccl, gpu = self._ranks, self._trials, self._nccl, self._gpu
             self.close()
             self._trials = trials
             self._around = self._sink.sweep_starts()
             self._draft = Draft(FORMAT, Tool("all_reduce_bench"), number_, "all_reduce", size=ranks,
-                                library=Library("NCCL", version=nccl) if nccl else None)  # fmt: skip
+                                library=Library("NCCL", version=nccl) if nccl else None,
+                                options={"gpu": gpu} if gpu else {})  # fmt: skip
             return True
         if self._draft is None:
             return False
@@ -278,7 +284,7 @@ class Table:
                 self._sink.sweep_ends(self._draft, self._around)
             else:
                 self._sink.problem(self._draft.line, "a table starts here, but holds no rows")
-        self._draft = self._around = self._ranks = self._trials = self._nccl = None
+        self._draft = self._around = self._ranks = self._trials = self._nccl = self._gpu = None
 
 
 def _ranks_of_table(draft: Draft) -> int | None:

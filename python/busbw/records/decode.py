@@ -84,6 +84,12 @@ def _count(value: Any) -> int:
     return int(value)
 
 
+def _ranks(value: Any) -> int:
+    if _integer(value) < 1:
+        raise InvalidLineError(f"{_shown(value)} is no number of ranks: a collective needs at least one")
+    return int(value)
+
+
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidLineError(f"{_shown(value)} is no number")
@@ -270,7 +276,8 @@ _RUN = Fields(
     {"run": _identifier, "started": _maybe_text, "tool": _tool, "library": _optional(_library),
      "ranks": _list_of(_rank), "environment": _environment},
     {"program": _maybe_text, "arguments": _list_of(_text), "options": _free, "launcher": _maybe_text,
-     "processes": _maybe_integer, "threads_per_process": _maybe_integer, "devices_per_thread": _maybe_integer,
+     "processes": _optional(_count), "threads_per_process": _optional(_count),
+     "devices_per_thread": _optional(_count),
      "machine": _maybe_text, "system": _environment,
      "conf": _list_of(_conf),
      "tags": _list_of(_text), "notes": _list_of(_text), "source": _source},
@@ -280,7 +287,7 @@ _CASE = Fields(
     {"run": _identifier, "case": _count, "collective": _one_of(Collective), "bytes": _count,
      "placement": _optional(_one_of(Placement)), "outcome": _one_of(CaseOutcome), "time_us": _maybe_number,
      "algbw_GBps": _maybe_number, "busbw_GBps": _maybe_number},
-    {"cycle": _count, "type": _maybe_text, "op": _maybe_text, "root": _maybe_integer, "ranks": _maybe_integer,
+    {"cycle": _count, "type": _maybe_text, "op": _maybe_text, "root": _maybe_integer, "ranks": _optional(_ranks),
      "requested_bytes": _maybe_integer, "count": _maybe_integer, "reason": _maybe_text, "cpu_time_us": _maybe_number,
      "range": _ranges, "average": _optional(_one_of(Average)), "wrong": _maybe_number, "checks": _maybe_integer,
      "iterations": _maybe_integer, "aggregated": _maybe_integer, "graph_launches": _maybe_integer,

@@ -96,6 +96,9 @@ def healthy(**changes: Any) -> Snapshot:
     return replace(made, **changes)
 
 
+TWO_NODES = "comm 0x1 rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 0"
+
+
 def said(text: str, rank: int = 0, host: str = "n0") -> str:
     return f"{host}:10:{11 + rank} [{rank}] NCCL INFO {text}"
 
@@ -284,6 +287,13 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "flat-topology": lambda: healthy(machine=placed(*(("cpu0",), None) * 2)),
     "nic-far": lambda: healthy(machine=placed(("cpu0", "s"), 0, ("cpu1", "t"), 1)),
     "nic-missing": lambda: healthy(machine=without_one(with_rates(400.0, 400.0, 400.0, 400.0))),
+    "nics-unused": lambda: healthy(
+        machine=with_rates(400.0, 400.0, 400.0, 400.0),
+        logs=(log(said("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB ; OOB eth0:10.0.0.1<0>"), said(TWO_NODES)),),
+    ),
+    "no-multicast": lambda: Snapshot(
+        "n0", live=True, logs=(log(said("NVLS multicast support is not available on dev 0")),)
+    ),
     "pcie-link": lambda: healthy(machine=machine(pcie=PcieLink(5, 8, 5, 16))),
     "nvlinks-down": lambda: healthy(machine=machine(links=17)),
     "nvlink-errors": lambda: with_gpu(nvlink_errors=3),
@@ -326,6 +336,7 @@ RECORDS: Mapping[str, tuple[Record, ...]] = {
     "suspect-setting": (slow_record(98.0, NCCL_CTA_POLICY="1"),),
     "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
+    "no-multicast": (rail_record(368.0, hosts=1),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
 }
 """What some cases need beside their snapshot."""

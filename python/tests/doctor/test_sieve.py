@@ -15,9 +15,10 @@ from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.lines.scan import Scanning, scan
 from busbw.doctor.lines.sieve import MAX_LINE, Sieve, is_json_log, lines_in, numbered
-from busbw.doctor.reading.inputs import BLOCK_BYTES, Inputs, holding_tables, read_inputs
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.doctor.reading.read_logs import read_logs
 from busbw.doctor.reading.snapshot import TextFile
+from busbw.doctor.reading.tables import BLOCK_BYTES, holding_tables
 from busbw.doctor.signatures import SIGNATURES
 from busbw.machine.nccl.log import read_log, read_numbered
 

@@ -11,7 +11,7 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.expect.expectation import TELLING_BYTES, judged, place_of
+from busbw.expect.expectation import TELLING_BYTES, place_of
 from busbw.expect.question import Prediction
 from busbw.expect.span import Span
 from busbw.machine.topology.names import product
@@ -41,8 +41,8 @@ LATE_SIZES = 3
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    for record in facts.records:
-        found = judged(record, lambda: facts.snapshot.machine)
+    for record, expected in zip(facts.records, facts.expected, strict=True):
+        found = expected.found
         yield from _below(record, found, 1.0 if facts.snapshot.machine else _slot(record))
         yield from _late(record, found)
         yield from _falls(record)
@@ -129,7 +129,9 @@ def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iter
         mine = [each for each in telling if each[0].collective == collective]
         case, rate = max(mine, key=lambda each: (each[0].bytes, each[0].placement == "out_of_place"))
         if (case.busbw_GBps or 0.0) < rate.low:
-            low = [each for each in mine if (each[0].busbw_GBps or 0.0) < sure * each[1].low and each[0] is not case]
+            # Both placements of a size say the same: one of them is shown.
+            others = {each[0].bytes: each for each in mine if each[0].bytes != case.bytes}.values()
+            low = [each for each in others if (each[0].busbw_GBps or 0.0) < sure * each[1].low]
             ill = _finding(record, collective, [(case, rate), *low])
             yield ill if (case.busbw_GBps or 0.0) < sure * rate.low else replace(ill, **_IN_HALF)
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
+from busbw.doctor.multicast_loss import largest_loss
 from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
+from busbw.expect.expectation import multicast
 
 NAME = "forced-algorithm"
 
@@ -20,14 +22,14 @@ def examine(facts: Facts) -> Iterator[Finding]:
     only = value.lower().split(":")[-1]
     # Ring alone is what NCCL picks for large sizes inside a node; a tree alone is not.
     tree_only = only in {"tree", "collnetchain", "collnetdirect"}
+    prescribed = is_prescribed(facts, "NCCL_ALGO")
+    lost = None if prescribed or multicast({"NCCL_ALGO": value}) else largest_loss(facts)
     yield Finding(
         NAME,
-        Severity.WARNING
-        if tree_only or (facts.several_nodes and not is_prescribed(facts, "NCCL_ALGO"))
-        else Severity.NOTE,
-        f"NCCL_ALGO={value} forces the algorithm at every size",
-        (evidence(setting),),
-        Cost(
+        Severity.WARNING if tree_only or lost or (facts.several_nodes and not prescribed) else Severity.NOTE,
+        f"NCCL_ALGO={value} forces the algorithm at every size" + (", and NVLS is not among them" if lost else ""),
+        (evidence(setting), *([lost.evidence] if lost else [])),
+        lost.cost if lost else Cost(
             "large collectives lose what rings would reach" if tree_only
             else "none measured at 1 GiB on 4 H200 with Ring; small sizes and many nodes lose latency",
         ),

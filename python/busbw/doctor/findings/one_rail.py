@@ -11,7 +11,6 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.expect.expectation import judged
 from busbw.records import Case, Record
 
 NAME = "one-rail"
@@ -30,7 +29,7 @@ _SPREAD = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    for record in facts.records:
+    for record, expected in zip(facts.records, facts.expected, strict=True):
         port = _port(record)
         case = largest(record) if port else None
         if case is None or port is None or _fell(record, case, port):
@@ -38,7 +37,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         rate = case.busbw_GBps or 0.0
         if 0.0 < rate <= port * SLACK:
             yield _finding(record, case, port)
-        elif rate <= FEW_PORTS * port and not judged(record, lambda: facts.snapshot.machine):
+        elif rate <= FEW_PORTS * port and not expected.found:
             yield _few(record, case, port)
 
 
@@ -94,8 +93,8 @@ def _few(record: Record, case: Case, port: float) -> Finding:
         f"{math.ceil(rate / port)} ports of {port * 8:.0f} Gb/s carry",
         (Evidence(f"{rate:.4g} GB/s at {format_bytes(case.bytes)}", f"the record {record.run.run}"),),
         Cost("hosts with eight such ports reach more than twice as much; some clouds rent out fewer or slower ones"),
-        "give --topology of one host, so that it is judged. See which ports NCCL uses (NET/... : Using), whether GPU "
-        "Direct RDMA is on (GDRDMA behind each channel), and measure one port pair by ib_write_bw",
+        "give --topology of one host or --machine TYPE, so that it is judged. See which ports NCCL uses (NET/... : "
+        "Using), whether GPU Direct RDMA is on (GDRDMA behind each channel), and measure one port pair by ib_write_bw",
         Proof(instruction="grep -e 'NET/.* : Using' -e GDRDMA in a log with NCCL_DEBUG=INFO"),
         stage=Stage.NETWORK,
     )

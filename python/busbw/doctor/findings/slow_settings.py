@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
+from busbw.doctor.multicast_loss import largest_loss
 from busbw.doctor.remedy import evidence, removal, without
 
 NAME = "slow-settings"
@@ -48,8 +49,10 @@ def examine(facts: Facts) -> Iterator[Finding]:
         if facts.whole(name) == value:
             setting = facts.settings[name]
             severity = Severity.WARNING if _measured(facts, name) else usual
+            lost = largest_loss(facts) if name == "NCCL_NVLS_ENABLE" else None
+            seen = (evidence(setting), *([lost.evidence] if lost else []))
             yield Finding(
-                NAME, severity, f"{name}={value}: {effect}", (evidence(setting),), Cost(effect),
+                NAME, severity, f"{name}={value}: {effect}", seen, lost.cost if lost else Cost(effect),
                 removal(setting), without(setting),
             )  # fmt: skip
     level = facts.value("NCCL_DEBUG")

@@ -11,24 +11,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.base import files
-from busbw.base.bounds import bounded
-from busbw.base.effort import EFFORT, MIB, PER_MIB, per_mib
+from busbw.base.effort import EFFORT, MIB
 from busbw.base.errors import UserError
-from busbw.base.pool import mapped
 from busbw.doctor.lines.sieve import is_json_log
 from busbw.doctor.reading.archives import may_be_log, shown
 from busbw.doctor.reading.bundle import is_bundle, read_bundle
 from busbw.doctor.reading.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.reading.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.reading.flight import looks_like
-from busbw.doctor.reading.mixed import as_conf, assignments, beside_assignments, beside_topology, is_conf, tells_fault
+from busbw.doctor.reading.mixed import (
+    as_conf,
+    assignments,
+    beside_assignments,
+    beside_topology,
+    is_conf,
+    is_one_xml,
+    tells_fault,
+)
 from busbw.doctor.reading.of_pieces import may_show_machine, with_graph, with_pieces
-from busbw.doctor.reading.packed import ends_early, is_packed, opened, read_first, read_start, was_cut
-from busbw.doctor.reading.read_logs import ALONE_BYTES, MAX_PROCESSES
+from busbw.doctor.reading.packed import is_packed, opened, read_start, was_cut
 from busbw.doctor.reading.snapshot import SAVED, HostState, Snapshot, TextFile
-from busbw.importers import ImportedSweep, import_path
+from busbw.doctor.reading.tables import HOW, PER_FILE, holding_tables, tables_of
 from busbw.importers.lines import is_binary
-from busbw.importers.reading import EnoughError
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
 from busbw.machine.topology.load import Loaded, from_bytes, read_bytes
@@ -37,24 +41,17 @@ from busbw.records import Record, read_records
 
 HELD_BYTES = 64 << 10
 """A larger log stays on disk, and is read line by line."""
-MAX_SWEEPS = 1000
-MAX_ROWS = 60_000
-"""Of tables in forms of people's own, a tenth of a millisecond each; `busbw import` reads all of them."""
 MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
 DEEPEST = 6
 """Folders below a folder that is named: `torchrun --log-dir` makes four."""
-BLOCK_BYTES = 1 << 20
 FOR_READING, FOR_TABLES, FOR_RECORDS = 0.7, 0.45, 0.45
 """Of what a call may spend: what is left for logs and tables, whatever lies beside them; and of that for tables."""
-PER_FILE, PER_MIB_LOOKED_AT, PER_MIB_SEARCHED = 150, 12_000, 1_500
-"""To open a file, to tell what it is, to search it for the words of tables; to read records."""
+PER_MIB_LOOKED_AT = 12_000
+"""To tell what a file is; to read records."""
 MANY, PER_MIB_OF_MANY = 64, 50_000
 """More files than that are the logs of a job's ranks: they may cost more together, by their size on disk."""
-HOW = "they cost too much; give fewer, or --whole where you trust them"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
-_TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
-LONGEST_WORD = max(map(len, _TABLE))
 _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|component|timestamp|time|ts|error|err)" ?:')
 """Keys of objects that services log."""
 _TOPOLOGY = re.compile(
@@ -162,10 +159,9 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
                 said = f"{name} and the files after it were not searched for tables of results: {HOW}"
                 snapshot = replace(snapshot, notes=(said, *snapshot.notes))
                 break
-            found, skimmed = _tables(name)
+            found, lost = tables_of(name)
             records += found
-            if skimmed:
-                snapshot = replace(snapshot, notes=(f"{name}: {skimmed}", *snapshot.notes))
+            snapshot = replace(snapshot, notes=(*lost, *snapshot.notes))
     if inputs.topology:
         snapshot = _with_topology(snapshot, inputs.topology)
     if inputs.graph:
@@ -270,7 +266,7 @@ def _with_conf(snapshot: Snapshot, name: str) -> Snapshot:
 def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
     """A machine, and the log that may stand behind it; a log that only begins like a machine is one."""
     text = _text(name).text or ""
-    if (found := with_pieces(snapshot, name, text)) is not None:
+    if not is_one_xml(text) and (found := with_pieces(snapshot, name, text)) is not None:
         return found
     try:
         found = _with_topology(snapshot, name)
@@ -325,54 +321,6 @@ def _with_states(snapshot: Snapshot, loaded: Loaded) -> Snapshot:
     if not loaded.gpus or snapshot.gpus:
         return snapshot
     return replace(snapshot, gpus=loaded.gpus, driver=replace(loaded.driver, asked=loaded.machine.source))
-
-
-def holding_tables(names: Sequence[str]) -> list[str]:
-    """Those of the files in which a benchmark's table may stand, looked through by several processes where large."""
-    processes = min(MAX_PROCESSES, len(names), len(os.sched_getaffinity(0)))
-    if processes < 2 or sum(Path(name).stat().st_size for name in names) < ALONE_BYTES:
-        return [name for name in names if _holds_table(name)]
-    EFFORT.spend(sum(Path(name).stat().st_size for name in names) * PER_MIB_SEARCHED / MIB)
-    if EFFORT.is_spent:
-        return list(names)  # who reads them says that it does not
-    held = mapped(_holds_table, names, processes)
-    return [name for name, holds in zip(names, held, strict=True) if holds]
-
-
-def _tables(name: str) -> tuple[tuple[Record, ...], str]:
-    """The sweeps of a benchmark that a log holds, and which lines were not read in full for them."""
-    found: list[Record] = []
-    skimmed = ""
-
-    def take(sweep: ImportedSweep) -> None:
-        found.append(sweep.record())
-        if len(found) >= MAX_SWEEPS:
-            raise EnoughError(f"{MAX_SWEEPS:,} sweeps")
-
-    try:
-        skimmed = import_path(Path(name), take, most_rows=None if EFFORT.is_lifted else MAX_ROWS).skimmed_over
-    except UserError:
-        # The log that holds them is told as cut; what it holds up to there counts.
-        if EFFORT.is_spent:
-            skimmed = f"it was not searched for tables of results to its end: {HOW}"
-        elif not (is_packed(name) and ends_early(name)):
-            raise
-    return tuple(found), skimmed
-
-
-def _holds_table(name: str) -> bool:
-    per_byte = (per_mib(read_first(name)) - PER_MIB + PER_MIB_SEARCHED) / MIB
-    with opened(name) as file, bounded(name, files.bytes_on_disk(name), packed=is_packed(name)):
-        before = b""
-        while block := file.read(BLOCK_BYTES):
-            EFFORT.spend(PER_FILE + len(block) * per_byte)
-            if EFFORT.is_spent:
-                return True  # who reads it says that it does not
-            block = before + block
-            if any(word in block for word in _TABLE):
-                return True
-            before = block[-LONGEST_WORD:]
-    return False
 
 
 def _log(name: str) -> TextFile:

@@ -11,7 +11,7 @@ from busbw.doctor.lines.scan import scan
 from busbw.doctor.reading.snapshot import TextFile
 from busbw.doctor.signatures import SIGNATURES
 
-MAX_LINES = 20_000
+MAX_LINES, MOST_COMMENTS = 20_000, 100
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
 _ASSIGNMENT = re.compile(r"(?:export |declare -x )?[A-Za-z_]\w*=|#|\s*$")
 _TOPOLOGY = re.compile(
@@ -116,3 +116,15 @@ def tells_job(text: str) -> bool:
     """Whether the text shows a job that goes on, or that its work is done."""
     found = scan(text.split("\n")[:MAX_LINES], "", ())
     return bool(found.alive or found.course.done)
+
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+def is_one_xml(text: str) -> bool:
+    """Whether the text is one XML file and no more, whatever its comments say."""
+    if text.count("<!--") > MOST_COMMENTS:
+        return False
+    bare = _COMMENT.sub("", text).strip("\ufeff \t\r\n")
+    root = re.match(r"(?:<\?xml[^>]{0,200}\?>\s{0,99})?(?:<!DOCTYPE[^>]{0,200}>\s{0,99})?<(\w{1,40})[\s>]", bare)
+    return root is not None and bare.endswith(f"</{root[1]}>") and bare.count(f"</{root[1]}>") == 1

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from busbw.base.secrets import shortened
 from busbw.machine.nccl.log_choices import Choices
-from busbw.machine.nccl.log_communicator import Builder
+from busbw.machine.nccl.log_communicator import CONNECTION, Builder
+from busbw.machine.nccl.log_hardware import PATTERN, HardwareSeen
 from busbw.machine.nccl.log_lines import Line, messages
 from busbw.machine.nccl.log_model import Message, NcclLog, Said, Variable
 
@@ -47,6 +48,7 @@ class _Reading:
     warnings: dict[tuple[str, str], Message] = field(default_factory=dict)
     affinities: dict[str, Said] = field(default_factory=dict)
     gpu_names: dict[str, str] = field(default_factory=dict)
+    hardware: HardwareSeen = field(default_factory=HardwareSeen)
     communicators: dict[str, Builder] = field(default_factory=dict)
     threads: dict[tuple[str, int, int], str] = field(default_factory=dict)
     devices: dict[tuple[str, int, int], str] = field(default_factory=dict)
@@ -125,6 +127,7 @@ def _finished(reading: _Reading) -> NcclLog:
         warnings=tuple(reading.warnings.values()),
         affinities=tuple(reading.affinities.values()),
         gpu_names=reading.gpu_names,
+        hardware=reading.hardware.known,
         communicators=tuple(each for each in communicators if each.says_anything),
         messages=reading.messages,
         unread=reading.unread,
@@ -159,16 +162,8 @@ def is_inert(text: str) -> bool:
     return next((handler for pattern, handler in _HANDLERS if pattern.match(text)), _known) is _known
 
 
-_CONNECTION = re.compile(
-    r"Channel (\d{1,7})(?:/\d{1,7})? : (\d{1,7})\[\w{1,16}\] -> "
-    r"(\d{1,7})\[\w{1,16}\](?: \[\w{1,16}\])? via (\S{1,200})",
-    re.ASCII,
-)
-
-
 def _quick_transport(reading: _Reading, line: Line) -> bool:
-    """The usual spelling of a channel's connection, which is most of a log."""
-    found = _CONNECTION.fullmatch(line.text)
+    found = CONNECTION.fullmatch(line.text)
     if found is None:
         return False
     channel, sender, receiver, by = found.groups()
@@ -227,6 +222,10 @@ def _net_using(reading: _Reading, line: Line, found: re.Match[str]) -> None:
     for each in re.findall(r"\[\d+\](\S+?:\S+?)(?=\s|$|\[\d+\])", found[2])[:256]:
         reading.net_devices[f"{found[1]} {each}"] = None
     reading.net_devices_line = reading.net_devices_line or line.number
+
+
+def _hardware(reading: _Reading, line: Line, found: re.Match[str]) -> None:
+    reading.hardware.take(line, found)
 
 
 def _plugin(reading: _Reading, line: Line, _found: re.Match[str]) -> None:
@@ -367,6 +366,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"Check P2P Type \w+ (\d)", _direct),
         (r"NCCL version (\S{1,60})", _version),
         (r"Using network (\S{1,60})", _network),
+        (PATTERN, _hardware),
         (r"NET/(\w{1,40}) ?: Using(?! \d)(.*)", _net_using),
         (r"(?:NET/(?!Socket\b)\w+ ?: |(?=.{36,120}\(distance ))GPU Direct RDMA (?:Dis|dis|En|en)abled.*", _gdr),
         (r"(?:TUNER/Plugin|Using tuner).*", _tuner),
@@ -393,7 +393,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
         (r"(?:P2P is disabled|P2P level set by environment to) ?(.*)", _plugin),
         (
             r"(?:Connected|Coll(?:Net)? |(?:Init|Bootstrap) timings|\[Proxy |RAS |Launch mode|Loading|Latency|Pattern|"
-            r"Search|Tree \d|Ring \d|NVLS|Using \d+ threads|GDRCOPY|NET/Socket: |NET/IB: ).*",
+            r"Search|Tree \d|Ring \d|NVLS(?!.{19}is not)|Using \d+ threads|GDRCOPY|NET/Socket: |NET/IB: ).*",
             _known,
         ),
     )

@@ -18,6 +18,12 @@ _TREE = re.compile(
     r"\[(?P<channel>\d{1,4})\] (?P<down>-?\d{1,7}(?:/-?\d{1,7}){0,2})"
     r"->(?P<rank>\d{1,7})->(?P<up>-?\d{1,7}(?:/-?\d{1,7}){0,2})"
 )
+CONNECTION = re.compile(
+    r"Channel (\d{1,7})(?:/\d{1,7})? : (\d{1,7})\[\w{1,16}\] -> "
+    r"(\d{1,7})\[\w{1,16}\](?: \[\w{1,16}\])? via (\S{1,200})",
+    re.ASCII,
+)
+"""The usual spelling of a channel's connection, which is most of a log."""
 
 
 class _Pair:

@@ -139,6 +139,19 @@ class Communicator:
 
 
 @dataclass(frozen=True, slots=True)
+class Hardware:
+    """What a log says of the machine: its type as a plugin names it, and GB/s by NIC as the first process counts them.
+
+    `no_multicast` is what NCCL says where it may not have NVLink switches reduce.
+    """
+
+    platform: Said | None = None
+    ports: Mapping[str, float] = field(default_factory=dict)
+    ports_line: int = 0
+    no_multicast: Said | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NcclLog:
     """Everything that was read of one log. `unread` counts messages of NCCL that say nothing known here."""
 
@@ -166,6 +179,7 @@ class NcclLog:
     warnings: tuple[Message, ...] = ()
     affinities: tuple[Said, ...] = ()
     gpu_names: Mapping[str, str] = field(default_factory=dict)
+    hardware: Hardware = field(default_factory=Hardware)
     communicators: tuple[Communicator, ...] = ()
     messages: int = 0
     unread: int = 0

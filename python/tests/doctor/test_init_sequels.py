@@ -1,0 +1,36 @@
+"""An init that an error ended is told as its sequel; one that waits for a rank stays the cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.doctor.finding import Severity
+
+from .test_corpus import loud
+
+START = "n0:1{0}:2{0} [{0}] NCCL INFO ncclCommInitRank comm 0x{0}1 rank {0} nranks {1} cudaDev {0} nvmlDev {0} busId 1000 commId 0xa - Init START"  # noqa: E501
+TWO = [START.format(rank, 2) for rank in range(2)]
+DUPLICATE = "n0:11:21 [0] init.cc:871 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 11000"
+REFUSED = "n0:10:20 [0] misc/socket.cc:452 NCCL WARN socketStartConnect: Connect to 10.0.0.5<41021> failed : Connection refused"  # noqa: E501
+KILLED = "[ 812.11] Out of memory: Killed process 4312 (python3) total-vm:91231232kB, anon-rss:81231232kB"
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ([*TWO, DUPLICATE], ["duplicate-gpu"]),
+        ([*TWO, REFUSED], ["connection-refused"]),
+        (TWO, ["init-incomplete"]),
+        # Who never came is the cause of what the others say of the network.
+        ([START.format(rank, 4) for rank in range(3)] + [REFUSED], ["connection-refused", "init-incomplete"]),
+        ([KILLED, REFUSED], ["host-memory"]),
+        ([REFUSED, KILLED], ["connection-refused", "host-memory"]),
+    ],
+    ids=["duplicate", "refused", "alone", "a rank is missing", "killed before", "killed behind"],
+)
+def test_what_ended_an_init_is_told_alone(lines: list[str], names: list[str], tmp_path: Path) -> None:
+    found = loud("\n".join([*lines, ""]), tmp_path)
+    assert sorted(each.name for each in found) == names
+    assert all(each.severity is not Severity.NOTE for each in found)
