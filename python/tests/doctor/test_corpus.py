@@ -64,8 +64,9 @@ def test_a_cause_is_found_in_every_shape(shape: str, tmp_path: Path) -> None:
 def test_healthy_logs_give_nothing_above_a_note(name: str, text: str, tmp_path: Path) -> None:
     assert [(each.name, each.title) for each in loud(text, tmp_path)] == [], name
     path = tmp_path / "job.log"
-    # Without an init that ended nothing tells health: that is said, and no fault is named.
-    assert main(["doctor", str(path)]) in ({0} if "Init COMPLETE" in text else {0, 3})
+    # Without an init that ended nothing tells health: that is said, and no fault is named. So it is of a table of which
+    # nothing says what the machine is.
+    assert main(["doctor", str(path)]) in ({0} if "Init COMPLETE" in text and "busbw" not in text else {0, 3})
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,10 @@ _LINKS = (
     ),
     _Link("wrong-interface", re.compile("gives to all nodes is"), frozenset({"master-unreachable"})),
     _Link("master-unreachable", re.compile("gives to all nodes is"), frozenset({"watchdog-timeout"})),
-    # Who was killed answers no more.
+    # Who was killed answers no more; Ray says it later than those who notice.
     _Link(
         "host-memory",
-        re.compile("Ray killed workers|Killed process|oom-kill"),
+        re.compile("Ray killed workers"),
         frozenset({"connection-refused"}),
         re.compile(r"socket\w{4,16}:? |NCCL|[Gg]loo|\bConnect to\b"),
     ),
