@@ -46,6 +46,18 @@ def found_in(text: str, folder: Path) -> list[Finding]:
         ("index-on-one-disk", "ranks of 10.1.1.6 do not find", "file system that all nodes share"),
         ("name-of-another-host", "NCCL_SOCKET_IFNAME=ens1f0 names no network interface", "NCCL_SOCKET_IFNAME=bond0"),
         ("variable-in-one-shell", "GLOO_SOCKET_IFNAME=bond0 was set in one shell alone", "before ray start"),
+        (
+            "heads-without-gradient",
+            "on rank 2, 5, so that DDP waits for their gradients: aux.depth.head.*",
+            "0 * output",
+        ),
+        (
+            "indices-without-gradient",
+            "on rank 0, so that DDP waits for their gradients: number 14 to 16",
+            "requires_grad",
+        ),
+        ("one-node-is-cordoned", "(2 cordoned, so that no pod comes there)", "uncordon these"),
+        ("gpu-filled-by-itself", "rank 3 has 37.20 GiB of the 39.39 GiB of GPU 3", "gradient checkpointing"),
         ("fewer-shards", "rank 1 has 70000, rank 0 80000", "the same number of batches"),
     ],
 )
@@ -82,3 +94,7 @@ def test_the_exit_code_of_a_command_is_no_fault_of_ssh(tmp_path: Path) -> None:
     names = [each.name for each in found_in(LOGS["too-many-files-under-pdsh"], tmp_path)]
     assert names[0] == "too-many-files"
     assert "ssh-launch" not in names
+
+
+def test_a_kernel_on_a_gpu_that_is_lost_is_no_bug_of_the_program(tmp_path: Path) -> None:
+    assert [each.name for each in found_in(LOGS["kernel-on-a-lost-gpu"], tmp_path)] == ["gpu-off-bus"]

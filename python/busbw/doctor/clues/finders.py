@@ -8,6 +8,7 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import (
     holder_of_memory,
@@ -112,7 +113,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path, no_instance_of_aws),
-    "collective-mismatch": (resumed_apart, apart_in_horovod, behind_main_process),
+    "collective-mismatch": (without_gradients, resumed_apart, apart_in_horovod, behind_main_process),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
     "calls-differ": (resumed_apart, uneven_batches),

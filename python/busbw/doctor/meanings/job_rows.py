@@ -134,8 +134,8 @@ index out of bounds|sizes\[i\]|IndexKernel|ScatterGather|index_size ; an index i
  makes one strategy and keeps it is not met by it. GPUs, NCCL and the lines of local rendezvous are right
 is joining (?:a )?group with size (?P<new>\d{1,6}), but that group has size (?P<old>\d{1,6}) ; tasks of TensorFlow count
  different numbers of GPUs in one group: {new} here, {old} before ;
- let all workers see the same number of GPUs (CUDA_VISIBLE_DEVICES, nvidia-smi -L), with the same TF_CONFIG, and make
- one strategy per process: a second one of another size takes the same group key
+ let all workers see the same number of GPUs (CUDA_VISIBLE_DEVICES, nvidia-smi -L), with the same TF_CONFIG. Make one
+ strategy per process: a second one of another size takes the same group key
 Mismatched \w{3,20} tensor shapes.{0,120}?shape (?P<one>\[[\d, ]{1,80}\]).{0,60}?(?P<other>\[[\d, ]{1,80}\]) ; ranks
  hand Horovod tensors of different shape under one name: {one} and {other} ;
  the last batch is mostly smaller on one rank: drop_last=True, pad to one shape, or hvd.allgather, which takes different
