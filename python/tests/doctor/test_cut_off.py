@@ -92,6 +92,7 @@ BY_THE_WHOLE = {
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""
 CAME_THROUGH = {
+    "h137": "late-rank-of-horovod",
     "h123": "drill-that-restarted sweep-that-ended head-tried-again fallback-with-traceback play-that-succeeded"
     " executor-taken-away tests-that-passed",
     "h88": """

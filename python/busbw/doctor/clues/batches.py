@@ -18,7 +18,9 @@ _COUNTED = re.compile(
 )
 """`batch 5/22` (of which the total counts), `batches=22`, `batches: 22`, `samples 673`."""
 _BEFORE = re.compile(
-    r"^(?P<front>[^\n]{0,160}?)\b(?P<number>\d{1,9}) (?P<what>batches|steps|iterations|samples|examples|rows)\b",
+    r"^(?P<front>[^\n]{0,160}?)\b(?P<number>\d{1,9}) (?P<what>batches|steps|iterations|samples|examples|rows)\b"
+    # Of `shards=12 samples=900` the number in front belongs to another word.
+    r"(?! ?[=:] ?\d)",
     re.IGNORECASE | re.MULTILINE,
 )
 _TOTAL = re.compile(r"(?:/|\bof\b) ?\d{1,9}$|\b(?:batches|steps|iterations|samples|examples|rows)\b", re.IGNORECASE)

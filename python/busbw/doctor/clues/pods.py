@@ -67,6 +67,8 @@ _PENDING = re.compile(
     re.MULTILINE,
 )
 _CORDONED = re.compile(r"^\s{0,4}(?P<node>[a-z0-9][\w.-]{1,120})\s{1,40}Ready,SchedulingDisabled\b", re.MULTILINE)
+_KEPT = re.compile(r"\b(?P<n>\d{1,5}) node\(s\) were unschedulable\b")
+"""How the scheduler counts nodes that are cordoned."""
 _NO_NODE = re.compile(r"FailedScheduling|Insufficient |Unschedulable|nodes are available")
 
 
@@ -82,7 +84,14 @@ def pending_pod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         nodes = list(dict.fromkeys(each["node"] for each in _CORDONED.finditer(text.text)))
         who = f"pod {named(names[0])} is" if len(names) == 1 else f"{len(names)} pods ({named(', '.join(names))}) are"
         cordoned = f" (cordoned, so that no pod comes there: {', '.join(map(named, nodes[:4]))})" if nodes else ""
+        kept = next((found["n"] for text in texts if (found := _KEPT.search(text.text))), "") if not nodes else ""
+        cordoned = f" ({kept} cordoned, so that no pod comes there)" if kept else cordoned
         first = f"kubectl uncordon {named(nodes[0])} if it is well again; else " if nodes else ""
+        first = (
+            "kubectl get nodes shows SchedulingDisabled: uncordon these if they are well again; else "
+            if kept
+            else first
+        )
         return Sharper(
             f"{who} Pending, so that the job is not complete and its other pods wait: {finding.title}{cordoned}",
             f"{first}free GPUs (end other pods), add nodes, or ask for fewer. Start the pods of a job together "

@@ -16,8 +16,10 @@ _OF_RAY = re.compile(
     re.IGNORECASE,
 )
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
-_ASKED_IP = re.compile(rf"['\"]node:(?P<ip>{_IP})['\"]")
-_NO_NODE = re.compile(rf"No available node types can fulfill[^\n]{{0,120}}['\"]node:(?P<ip>{_IP})['\"]")
+_PLACE = rf"(?:{_IP}|(?!__)[A-Za-z][\w.-]{{2,120}})"
+"""An address as a request has it: VLLM_HOST_IP may hold a name, which Ray takes as it stands."""
+_ASKED_IP = re.compile(rf"['\"]node:(?P<ip>{_PLACE})['\"]")
+_NO_NODE = re.compile(rf"No available node types can fulfill[^\n]{{0,120}}['\"]node:(?P<ip>{_PLACE})['\"]")
 """Ray says so of what no node can ever give, however long one waits."""
 _KNOWN = re.compile(
     rf"^\s{{0,4}}\d{{1,5}}\s{{1,6}}[0-9a-f]{{56}}\s{{1,6}}(?P<listed>{_IP})\s"
@@ -159,8 +161,11 @@ def _other_ip(
     has = f"its cluster is at {at[1]['ip']}" if at is not None and not known else has
     count = f", and {cluster.gpus - cluster.used:g} of {cluster.gpus:g} GPUs are free" if free and cluster else ""
     own = ". A host name that is 127.0.1.1 in /etc/hosts gives such an address" if wanted["ip"][:4] == "127." else ""
+    own = ". It must be an address, and no name" if not wanted["ip"][0].isdecimal() else own
+    by = f"VLLM_HOST_IP={wanted['ip']}"
+    by = "VLLM_HOST_IP" if any(by in text.text for text in texts) else f"node:{wanted['ip']}"
     return Sharper(
-        f"Ray is asked for a node with the address {wanted['ip']} (node:{wanted['ip']}), which none of its nodes has: "
+        f"Ray is asked for a node with the address {named(wanted['ip'])} ({named(by)}), which none of its nodes has: "
         f"{has}{count}",
         f"{_USE_IP}{own}{'. GPUs are enough: joining nodes or ending jobs does not help' if free else ''}",
         (*(text.evidence(found.start()) for text, found in rows[:2]), *([cluster.evidence] if cluster else [])),

@@ -10,7 +10,9 @@ ALIVE = re.compile(
     r"(?:(?:\b|_)(?:loss|time|timing|throughput|tflops|samples)\b|\d(?:it/s|s/it)\b"
     r"|(?:\b|_)(?:val|train|acc|accuracy|ppl|reward|mfu)\W{1,3}\d"
     r"|\d[km]? ?(?:s/epoch|s/step|tok/s|tokens/s|img/s|images/s|examples/s|steps/s)\b)"
-    r"|^\s*\d{1,7}/\d{1,7} .{0,80}\bloss: \d|%\|.{1,60}\| {0,3}\d{1,9}/\d{1,9} \[.{1,60}\d(?:it/s|s/it).{0,120}loss\b"
+    # Keras; launchers write the rank in front.
+    r"|(?:^|<stdout>:|<stderr>:|\))\s{0,8}\d{1,7}/\d{1,7} .{0,80}\bloss: \d"
+    r"|%\|.{1,60}\| {0,3}\d{1,9}/\d{1,9} \[.{1,60}\d(?:it/s|s/it).{0,120}loss\b"
     r"|\bepoch (?:\d{1,6} )?(?:is )?complete(?:d)?\b(?!.{0,40}(?:not|never))"
     r"|\bTrial \d{1,6} finished with value: -?\d"
     r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"

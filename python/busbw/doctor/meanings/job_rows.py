@@ -127,6 +127,15 @@ index out of bounds|sizes\[i\]|IndexKernel|ScatterGather|index_size ; an index i
  with CUDA_LAUNCH_BLOCKING=1 to see the line
 """,
     "collective-mismatch": r"""
+/job:localhost/\S{1,80} is joining (?:a )?group with size (?P<new>\d{1,6}), but that group has size (?P<old>\d{1,6}) ;
+ one process made strategies of different size one after the other ({old} GPUs, then {new}): TensorFlow gives both the
+ same group key (MirroredStrategy) ;
+ run each number of GPUs in a process of its own (a loop in the shell, or multiprocessing with spawn). A program that
+ makes one strategy and keeps it is not met by it. GPUs, NCCL and the lines of local rendezvous are right
+is joining (?:a )?group with size (?P<new>\d{1,6}), but that group has size (?P<old>\d{1,6}) ; tasks of TensorFlow count
+ different numbers of GPUs in one group: {new} here, {old} before ;
+ let all workers see the same number of GPUs (CUDA_VISIBLE_DEVICES, nvidia-smi -L), with the same TF_CONFIG. Make one
+ strategy per process: a second one of another size takes the same group key
 Mismatched \w{3,20} tensor shapes.{0,120}?shape (?P<one>\[[\d, ]{1,80}\]).{0,60}?(?P<other>\[[\d, ]{1,80}\]) ; ranks
  hand Horovod tensors of different shape under one name: {one} and {other} ;
  the last batch is mostly smaller on one rank: drop_last=True, pad to one shape, or hvd.allgather, which takes different

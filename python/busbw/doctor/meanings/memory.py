@@ -12,10 +12,11 @@ from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signatures.gpu_memory_full import TOO_LARGE
 
 NAME = "gpu-memory-full"
+_PLAIN = "a GPU's memory is full"
 _UNITS = {"bytes": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 _SIZE = r"\d{1,9}(?:\.\d{1,4})? ?(?:[KMGT]iB|bytes)"
 _TOTAL = re.compile(
-    rf"GPU (?P<gpu>\d{{1,3}}) has a total capacity of (?P<total>{_SIZE}) of which (?P<free>{_SIZE}) is free"
+    rf"GPU (?P<gpu>\d{{1,3}}) has a total capaci?ty of (?P<total>{_SIZE}) of which (?P<free>{_SIZE}) is free"
 )
 _OLD = re.compile(
     rf"\(GPU (?P<gpu>\d{{1,3}}); (?P<total>{_SIZE}) total capacity; {_SIZE} already allocated; (?P<free>{_SIZE}) free; "
@@ -69,6 +70,11 @@ def with_memory(finding: Finding, scans: Sequence[Scan]) -> Finding:
             rank = _RANK.search(seen.fact)
             who = f"rank {rank[1]}" if rank else "the job's process"
             return replace(finding, title=_title(held, who), fix=_OF_OTHERS)
+        if finding.title == _PLAIN and (found := _TOTAL.search(seen.fact)) and (own := _by_torch(seen.fact)):
+            rank = _RANK.search(seen.fact)
+            who = f"rank {rank[1]}" if rank else "that process"
+            total = _gib(_bytes(found["total"]))
+            return replace(finding, title=f"{_PLAIN}: {who} has {_gib(own)} of the {total} of GPU {found['gpu']}")
     return _with_array(finding, scans)
 
 

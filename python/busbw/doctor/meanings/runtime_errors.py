@@ -22,7 +22,8 @@ checkpoint is not there, or not whole, as this host sees it: written to a disk o
 end ; ls that path on the host of the rank that says it: the path must be on a file system that all nodes share. Go \
 back to the last complete checkpoint; where the format is another one, convert it (--ckpt-format, \
 --ckpt-convert-format)
-joining a group with|but that group has (?:size|type)|has group_size.{0,60}but|cluster_?spec.{0,60}(?:differ|not match|\
+^(?!.{0,300}/job:localhost/.{0,80} joining ).{0,300}(?:joining a group with|but that group has (?:size|type))|\
+has group_size.{0,60}but|cluster_?spec.{0,60}(?:differ|not match|\
 invalid)|TF_CONFIG\b.{0,80}(?:invalid|missing|must|not) ; TensorFlow's workers were told different clusters or GPUs ; \
 one TF_CONFIG on all workers that differs in task.index alone: the same list of workers in the same order, the same \
 number of GPUs on each; then restart all of them

@@ -35,7 +35,7 @@ CLUED = frozenset(
     | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ", "container-start", "mpi-launch"}
     | {"unknown-error", "stands-still", "nvls-multicast"}
     | {"host-memory", "registration-failed", "loopback-interface", "ray-error"}
-    | {"vm-topology", "efa-missing", "sharp", "iommu-fault"}
+    | {"vm-topology", "efa-missing", "sharp", "iommu-fault", "engine-mismatch", "stale-store", "stuck-at-start"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
@@ -81,11 +81,11 @@ def _up_to(letters: int, lines: Iterable[str]) -> Iterator[str]:
 
 
 def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown, ...]:
-    """The lines of those logs in which the scan met words of such output, or an error that they may explain."""
+    """The lines of those logs in which the scan met such output, or an error or start that it may explain."""
     telling = [
         file
         for file, scan in zip((each for each in files if each.text is not None or not each.why), scans, strict=True)
-        if scan.kinds["shown"] or not CLUED.isdisjoint(scan.hits)
+        if scan.kinds["shown"] or not CLUED.isdisjoint(scan.hits) or (scan.began[0] and not (scan.alive or scan.ended))
     ]
     found, left = [], MOST_LETTERS
     for file in telling[:MOST_LOGS]:

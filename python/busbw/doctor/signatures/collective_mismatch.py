@@ -54,6 +54,7 @@ SIGNATURE = Signature(
         r"Mismatched \w{3,20} (?:tensor )?(?:shapes|operations|types)\b",
         r"Not all ranks joining collective|Collective sequence number: \d+ has errors",
         r"different collective operation counts",
+        r"is joining (?:a )?group with size \d{1,6}, but that group has size \d",  # TensorFlow
         r"Detected mismatch between collectives",
         r"caused by a collective mismatch",
         r"(?:collective|shape|dtype|order).{0,30}mismatch.{0,60}rank",

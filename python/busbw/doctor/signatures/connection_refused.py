@@ -30,6 +30,7 @@ SIGNATURE = Signature(
         "ssh:",
         "retrying",
         "probe failed",
+        "failed to send message_task_exit",  # srun of a step that ends is gone first
     ),
     confirm=("on the peer: does its rank still run, and is the address one of its interfaces (ip -br addr)"),
     cure=(

@@ -24,7 +24,7 @@ SIGNATURE = Signature(
     ),
     # What mends a GPU is told of any error.
     unless=("recovery action changed",),
-    explains=("pcie-errors",),
+    explains=("pcie-errors", "illegal-access"),
     confirm=(
         "nvidia-smi -L and `dmesg | grep -i -e xid -e pcieport`: is the GPU still listed, are there "
         "PCIe errors before it"

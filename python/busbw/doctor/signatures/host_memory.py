@@ -29,6 +29,7 @@ SIGNATURE = Signature(
         r"std::bad_alloc(?!: out_of_memory)",
         r"OOM when allocating tensor with shape.{0,200}device:CPU",
         r"node running low on memory",
+        r"exceeded \d{2,3}% memory budget",  # the nanny of a Dask worker
         r"MemoryError: Unable to allocate|(?:^|\]: ?)MemoryError\W*$",
         r"Cannot allocate memory.{0,40}(?:fork|mmap)",
         r"Out of memory: Kill",

@@ -14,13 +14,14 @@ SIGNATURE = Signature(
         r"\bsshd?\b: (?P<what>No such file|command not found|not found|not installed)",
         r"ssh: (?P<what>connect to host .{3,120})",
         r"(?P<what>not reachable via ssh)",
-        r"ssh exited with exit code (?P<what>\d+)",
+        # Of others the command ended so, which ssh had started.
+        r"ssh exited with exit code (?P<what>255)\b",
         r"(?P<what>Host key verification failed)",
         r"(?P<what>Permission denied \((?:publickey|password|keyboard|gssapi).{0,60})",
         r"\bssh\b.{0,160}returned non-zero exit status (?P<what>255)",
         r"(?P<what>REMOTE HOST IDENTIFICATION HAS CHANGED)",
         r"(?P<what>kex_exchange_identification: .{5,80})",
-        r"pdsh@\S{1,60}: (?P<what>.{5,100})",
+        r"pdsh@\S{1,60}: (?!\S{1,80} ssh exited with exit code (?!255\b))(?P<what>.{5,100})",
     ),
     explains=(
         "node-lost",

@@ -1,0 +1,101 @@
+"""Clues of interfaces: a name that the host's own listing lacks, and Gloo's variable that one of several shells has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+
+_BRIEF = re.compile(
+    r"^(?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})? {2,30}(?:UP|DOWN|UNKNOWN) "
+    r"(?:\s{0,20}(?P<ip>\d{1,3}(?:\.\d{1,3}){3})/)?",
+    re.MULTILINE,
+)
+_LONG = re.compile(r"^\d{1,4}: (?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})?: <[A-Z_,-]{2,100}>", re.MULTILINE)
+_OF_CLASS = re.compile(
+    r"^[^\n]{0,120}[#$>] ?ls (?:-1 )?/sys/class/net/?[ \t]*\n(?P<names>(?:[a-z][\w.@-]{0,20}[ \t\n]{1,8}){1,40})",
+    re.MULTILINE,
+)
+_ECHO = re.compile(r"^[^\n]{0,160}[#$>] ?echo (?P<asked>[^\n|;&>]{4,200})\n(?P<said>[^\n]{1,200})$", re.MULTILINE)
+_MASTER = re.compile(r"\bMASTER_ADDR=['\"]?(?P<ip>\d{1,3}(?:\.\d{1,3}){3})\b")
+_INSIDE = re.compile(r"lo|docker|virbr|veth|br-|cni|flannel|cali|tun|kube")
+
+
+def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """NCCL_SOCKET_IFNAME names an interface that the listing beside the error does not have."""
+    value = facts.value("NCCL_SOCKET_IFNAME") or _echoed(texts, "NCCL_SOCKET_IFNAME")
+    if not value or value.startswith("^"):
+        return None
+    wanted = [each.lstrip("=").partition(":")[0] for each in value.split(",") if each.lstrip("=")]
+    for text in texts:
+        found = list(_BRIEF.finditer(text.text)) or list(_LONG.finditer(text.text))
+        listed = next(_OF_CLASS.finditer(text.text), None)
+        names = list(dict.fromkeys([each["name"] for each in found] or (listed["names"].split() if listed else [])))
+        # NCCL takes a name without = for the begin of names.
+        if len(names) < 2 or any(name.startswith(each) for each in wanted for name in names):
+            continue
+        use = _between_hosts(found, texts)
+        name = f"={use}" if use else " to one of these that reaches the other nodes"
+        begin = found[0].start() if found else listed.start("names") if listed else 0
+        return Sharper(
+            f"NCCL_SOCKET_IFNAME={named(value)} names no network interface of this host: it has "
+            f"{named(', '.join(names[:8]), 100)}",
+            f"set NCCL_SOCKET_IFNAME{name} (ip -br addr), or unset it; the same for GLOO_SOCKET_IFNAME. Where hosts "
+            "name it differently, give a begin that all share, or exclude by ^docker,lo",
+            (text.evidence(begin),),
+        )
+    return None
+
+
+def _echoed(texts: Sequence[Text], name: str) -> str:
+    """The value of a variable that somebody had the shell print, perhaps among others."""
+    for text in texts:
+        for found in _ECHO.finditer(text.text):
+            asked, said = (
+                found["asked"].replace("{", "").replace("}", "").replace('"', "").split(),
+                found["said"].split(),
+            )
+            if f"${name}" in asked and len(asked) == len(said):
+                return said[asked.index(f"${name}")]
+    return ""
+
+
+def _between_hosts(found: Sequence[re.Match[str]], texts: Sequence[Text]) -> str:
+    """The interface that has rank 0's address, or the only one with an address that leads out of the host."""
+    rows = [(each["name"], each.groupdict().get("ip") or "") for each in found]
+    masters = {each["ip"] for text in texts for each in _MASTER.finditer(text.text)} | {_echoed(texts, "MASTER_ADDR")}
+    by_master = [name for name, ip in rows if ip and ip in masters and not _INSIDE.match(name)]
+    out = [name for name, ip in rows if ip and not _INSIDE.match(name)]
+    return (by_master or out if len(out) == 1 else by_master or [""])[0]
+
+
+_FALLBACK = re.compile(
+    r"^\W{0,2}\(?[^()\n]{0,60}\bip=(?P<ip>\d{1,3}(?:\.\d{1,3}){3})\)[^\n]{0,120}Using the loopback address as fallback",
+    re.MULTILINE,
+)
+_SHELL = re.compile(
+    r"GLOO_SOCKET_IFNAME=(?P<value>[\w,^=.-]{1,40})(?=[^\n]{0,400}(?:vllm|sglang|python|ray job)\b)"
+    r"|^[^\n]{0,120}\bexport GLOO_SOCKET_IFNAME=(?P<exported>[\w,^=.-]{1,40})",
+    re.MULTILINE,
+)
+
+
+def not_in_workers(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The variable stands in the command's shell, and Ray's workers of another node do without it."""
+    shell = next(((text, found) for text in texts if (found := _SHELL.search(text.text))), None)
+    fell = [(text, found) for text in texts for found in _FALLBACK.finditer(text.text)]
+    if shell is None or not fell:
+        return None
+    value = shell[1]["value"] or shell[1]["exported"]
+    nodes = ", ".join(sorted({found["ip"] for _, found in fell}))
+    return Sharper(
+        f"Gloo falls back to the loopback interface on {named(nodes, 80)}, as that host's name cannot be resolved "
+        f"there: GLOO_SOCKET_IFNAME={named(value)} was set in one shell alone, and Ray's workers there do not have it",
+        f"set GLOO_SOCKET_IFNAME={named(value)} (and NCCL_SOCKET_IFNAME) on every node before ray start, or in the "
+        "container's environment (docker run -e): workers take it from there. So: ray stop on all, then start anew. "
+        "Or give each host's name its LAN address in /etc/hosts",
+        (shell[0].evidence(shell[1].start()), fell[0][0].evidence(fell[0][1].start())),
+    )
