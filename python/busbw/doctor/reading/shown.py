@@ -35,7 +35,8 @@ CLUED = frozenset(
     | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ", "container-start", "mpi-launch"}
     | {"unknown-error", "stands-still", "nvls-multicast"}
     | {"host-memory", "registration-failed", "loopback-interface", "ray-error"}
-    | {"vm-topology", "efa-missing", "sharp", "iommu-fault"}
+    | {"vm-topology", "efa-missing", "sharp", "iommu-fault", "driver-not-loaded", "nvml-missing"}
+    | {"gpu-exception"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
