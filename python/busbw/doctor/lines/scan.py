@@ -226,7 +226,7 @@ class Scanning:
         """Whether a line of NCCL's is one of those that every healthy run says."""
         told = "isabled" in raw or "Using" in raw or "nabled for GPU" in raw
         if raw[at + 10 : at + 40].partition(" ")[0] in benign.PLAIN and not told:
-            self.kinds["shown"] += " PCI[" in raw or (" via NET/IB" in raw and "GDRDMA" not in raw)
+            self.kinds["shown"] += " PCI[" in raw
             if "Init COMPLETE" in raw:
                 self.alive, self.closed = number, None
             elif " COMPLETE" in raw:  # the end of a communicator: its ranks had found each other
