@@ -113,13 +113,14 @@ _LAUNCHERS = r"(?:torchrun|accelerate launch|deepspeed|torch\.distributed\.(?:ru
 _STARTED = re.compile(
     rf"\b(?P<by>srun|mpirun|mpiexec)\b(?P<options>[^\n|;]{{0,300}}?)\s(?P<what>(?:python3? -m )?{_LAUNCHERS})"
 )
-_ONE_TASK = re.compile(r"--ntasks-per-node[= ]1\b|-N ?1\b(?!\d)|ppr:1:node|-npernode 1\b")
+_ONE_TASK = re.compile(r"--ntasks-per-node[= ]1\b|ppr:1:node|-npernode 1\b")
 _COUNTS = re.compile(
     r"\bSLURM_(?:JOB_)?(?:NUM_NODES|NNODES)[=: ]{1,3}(?P<nodes>\d{1,5})\b"
     r"|\bSLURM_(?:NTASKS|NPROCS)[=: ]{1,3}(?P<tasks>\d{1,6})\b"
     r"|--nodes[= ](?P<nodes_>\d{1,5})\b|--ntasks[= ](?P<tasks_>\d{1,6})\b"
     r"|--ntasks-per-node[= ](?P<per>\d{1,4})\b|-npernode (?P<per_>\d{1,4})\b|ppr:(?P<per__>\d{1,4}):node"
 )
+_SHORT = re.compile(r"(?<=\s)-(?P<which>[nN]) ?(?P<n>\d{1,5})\b")
 _TASKS = re.compile(r"srun: error: (?P<host>[A-Za-z][\w.-]{0,60}): tasks (?P<first>\d{1,6})-(?P<last>\d{1,6}): ")
 _ONCE = (
     "start one launcher per node: srun --ntasks-per-node=1 {what}, with --nproc_per_node (accelerate: --num_machines = "
@@ -137,6 +138,8 @@ def launchers_per_node(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
         counts: dict[str, int] = {}
         for found in _COUNTS.finditer(text.text):
             counts |= {name.rstrip("_"): int(number) for name, number in found.groupdict().items() if number}
+        for found in _SHORT.finditer(run["options"]) if run["by"] == "srun" else ():
+            counts |= {"nodes" if found["which"] == "N" else "tasks": int(found["n"])}
         told = _TASKS.search(text.text) if run["by"] == "srun" else None
         per = counts.get("per", 0)
         if not per and counts.get("nodes") and counts.get("tasks"):
@@ -145,7 +148,11 @@ def launchers_per_node(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
             per = int(told["last"]) - int(told["first"]) + 1
         if per < 2:
             continue
-        where = f" ({counts['tasks']} tasks on {counts['nodes']} nodes)" if {"tasks", "nodes"} <= set(counts) else ""
+        where = (
+            f" ({counts['tasks']} tasks on {counts['nodes']} nodes)"
+            if counts.get("tasks") and counts.get("nodes", 1) > 1
+            else ""
+        )
         return Sharper(
             f"{run['by']} starts {per} launchers ({named(run['what'], 40)}) on each node{where}, and each starts "
             f"ranks from the first GPU on: {finding.title.partition(': ')[0]}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from ipaddress import ip_address, ip_network
 from itertools import islice
 
@@ -35,20 +35,25 @@ def rails_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         return None
     text, first = pairs[0]
     one = f"{named(first['dev'], 30)} ({first['own']}) does not reach {first['peer']}"
-    devices = {found["dev"] for _, found in pairs}
-    carried = next((found for found in _CARRIED.finditer(text.text, 0, first.start())), None)
-    if len(devices) < 2 and carried is None:
+    if not _is_crossed({(_subnet(found["own"]), _subnet(found["peer"])) for _, found in pairs}):
         return Sharper(
             f"the NICs of two subnets cannot reach each other over RoCE: {one}, and no route joins them",
             f"where each subnet is a rail: {_CURE}. Else give both NICs addresses of one subnet and VLAN",
             (text.evidence(first.start()),),
         )
+    carried = _CARRIED.search(text.text, 0, first.start())
     before = ", though connections within a rail work" if carried else ""
     return Sharper(
         f"the network joins only NICs of the same rail: between rails no connection comes up{before}: {one}",
         _CURE,
         tuple(each.evidence(found.start()) for each, found in pairs[:3]),
     )
+
+
+def _is_crossed(pairs: Collection[tuple[str, str]]) -> bool:
+    """Whether one rail fails to another: a subnet is met from several ones, or stands on both sides."""
+    own, peers = {each for each, _ in pairs}, {each for _, each in pairs}
+    return len(own) > len(peers) or not own.isdisjoint(peers)
 
 
 def _subnet(address: str) -> str:

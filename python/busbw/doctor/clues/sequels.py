@@ -31,6 +31,7 @@ _LINKS = (
         re.compile(r" Pending, so that the job is not complete"),
         frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "dns"}),
     ),
+    _Link("driver-not-loaded", re.compile(r"cannot be built for"), frozenset({"build-failed"})),
     _Link("disk-full", re.compile("pyxis writes"), frozenset({"container-start"})),
     # What the plugin of a node drops it does not offer to the scheduler.
     _Link("ib-devices-missing", re.compile(r"RDMA device plugin drops"), frozenset({"slurm-resources"})),

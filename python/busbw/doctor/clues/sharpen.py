@@ -44,7 +44,7 @@ def _rows(text: str) -> Iterator[Clue]:
 
 def _all() -> dict[str, tuple[Clue, ...]]:
     found: dict[str, tuple[Clue, ...]] = {}
-    for table in (NODE_ROWS, CLUE_ROWS):
+    for table in (CLUE_ROWS, NODE_ROWS):
         for names, text in table.items():
             rows = tuple(_rows(text))
             for name in names.split():

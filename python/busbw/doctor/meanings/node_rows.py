@@ -37,6 +37,13 @@ _REBOOT_CURE = (
     "reboot that host, or unload and load the nvidia modules (no program may use a GPU), then start its part again. "
     "Keep the driver's packages out of automatic updates (apt-mark hold, dnf versionlock)"
 )
+_IN_CONTAINER = r"\bdocker run [^\n]{0,600}|\bkubectl |\benroot |\bsrun [^\n]{0,300}--container"
+_ON_HOST = (
+    r"^(?![^\n]{0,300}(?:docker|kubectl|enroot|srun))[^\n]{0,80}[$#] ?fi_info\b[^\n]{0,80}\n"
+    r"(?:provider: efa\b|[1-9]\d{0,2}\s{0,4}$)"
+    r"|^\[?(?!root@)\w{2,20}@[^\n]{0,60}[$#] ?ls [^\n]{0,40}/dev/infiniband[^\n]{0,40}\n[^\n]{0,80}\buverbs0\b"
+)
+"""A prompt outside of the container, at which EFA's devices or libfabric's provider are listed."""
 
 NODE_ROWS = {
     "driver-not-loaded nvml-missing": rf"""
@@ -60,6 +67,10 @@ NODE_ROWS = {
 {_BUSY} && driver-manager|driver-daemonset|Draining node|driver kernel modules ; the old driver cannot be unloaded for
  the new one: programs on that node still use the GPUs ; end what holds them: fuser -v /dev/nvidia*, kubectl get pods
  -A with that spec.nodeName, services of the host (nvidia-persistenced, dcgm, display manager); {_BUSY_CURE}
+{_BUSY} && rmmod|modprobe|nvidia-uninstall|NVIDIA-Linux|nvidia-installer ; the loaded driver cannot be unloaded:
+ programs of this host still use the GPUs ; end what holds them (fuser -v /dev/nvidia*, lsof /dev/nvidia*: jobs,
+ nvidia-persistenced, dcgm, the display manager), then modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia; or
+ reboot
 modpost: GPL-incompatible module nvidia && (?P<symbol>GPL-only symbol '[\w.]{{2,60}}') && {_MADE} && {_FOR} ; NVIDIA's
  driver {{driver}}{{driver_}} cannot be built for kernel {{kernel}}{{kernel_}}: this kernel gives {{symbol}} to GPL
  modules alone ; {_BUILD_CURE}
@@ -83,13 +94,12 @@ pyxis: && Creating [\d.]{1,6} filesystem on (?P<path>/[\w./-]{1,160}\.(?:squashf
  (?:run|exec)|kubectl exec|enroot|singularity|apptainer ; the driver's libraries are {{new}}, and the loaded kernel
  module is still {{old}}: the driver was updated without a reboot ; {_REBOOT_CURE}
 """,
-    "efa-missing efa-error": r"""
-\bdocker run [^\n]{0,600}|\bkubectl |\benroot |\bsrun [^\n]{0,300}--container && fi_getinfo: -61|optimal provider|No
- eligible provider && ^\s{0,4}\d{1,8}: ?$|^provider: efa\b|^\s{0,8}uverbs0\b|grep -c \S{0,3}provider:
- efa[^\n]{0,40}\n[1-9] && !--device[= ]\S{0,20}/dev/infiniband|--privileged ; the container lacks the EFA devices
- (/dev/infiniband/uverbs*), which the instance has: libfabric finds no EFA in it, and NCCL takes sockets ; docker run
- --device=/dev/infiniband (or each uverbs device), Kubernetes: vpc.amazonaws.com/efa in the pod's limits and the EFA
- device plugin. Then fi_info -p efa inside must list them. Instance and security group are right
+    "efa-missing efa-error": rf"""
+{_IN_CONTAINER} && fi_getinfo: -61|optimal provider|No eligible provider && {_ON_HOST} && !--device[=
+ ]\S{{0,20}}/dev/infiniband|--privileged ; the container lacks the EFA devices (/dev/infiniband/uverbs*), which the
+ instance has: libfabric finds no EFA in it, and NCCL takes sockets ; docker run --device=/dev/infiniband (or each
+ uverbs device), Kubernetes: vpc.amazonaws.com/efa in the pod's limits and the EFA device plugin. Then fi_info -p efa
+ inside must list them. Instance and security group are right
 """,
     "ib-devices-missing": r"""
 missing RDMA device spec[^\n]{0,80}RDMA device \\?"(?:issm|umad)\\?" not found ; the RDMA device plugin drops the

@@ -66,7 +66,6 @@ SIGNATURE = Signature(
     explains=(
         "gpu-not-visible",
         "nvml-missing",
-        "build-failed",
     ),
     confirm="lsmod | grep nvidia; `dmesg | grep -i nvrm`; nvidia-smi on the host itself",
     cure=(
