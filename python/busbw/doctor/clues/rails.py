@@ -98,9 +98,9 @@ def no_host_of_job(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         return Sharper(
             f"{closed['peer']}, which is no host of this job, connected to NCCL's port and closed the connection"
             f"{who}: NCCL took it for a rank that died",
-            f"keep {closed['peer']} off these nodes and their ports (an exception in the scanner, a firewall, a "
-            "network of the job's own in NCCL_SOCKET_IFNAME), or NCCL 2.27.3 and newer, which pass over such "
-            "connections; then start again. Where it is another address of a node of this job, look why its rank ended",
+            f"keep {closed['peer']} off these nodes and their ports: an exception in the scanner, a firewall, or a "
+            "network of the job's own in NCCL_SOCKET_IFNAME. NCCL 2.27.3 and newer pass over such connections. Then "
+            "start again. Where it is another address of a node of this job, look why its rank ended",
             (text.evidence(closed.start()), *((text.evidence(scanner.start()),) if scanner else ())),
         )
     return None

@@ -24,9 +24,9 @@ _BUSY_CURE = (
 _MADE = r"/usr/src/nvidia-(?P<driver>\d{3}[\d.]{2,12})|/dkms/nvidia/(?P<driver_>\d{3}[\d.]{2,12})"
 _FOR = r"/lib/modules/(?P<kernel>\d[\w.+-]{3,60})/|[Mm]odule build (?:on|for) kernel:? (?P<kernel_>\d[\w.+-]{3,60})"
 _BUILD_CURE = (
-    "install a driver that knows this kernel (a newer release of the same branch, or a newer GPU operator or "
-    "driver.version), or its open kernel modules; or boot the older kernel and pin it. Compiler, headers and the pods "
-    "that wait in Init are not at fault"
+    "install a driver that knows this kernel: a newer release of the branch, a newer GPU operator (driver.version), or "
+    "the open kernel modules. Or boot the older kernel and pin it. Compiler, headers and the pods that wait in Init "
+    "are not at fault"
 )
 _CLIENT = (
     r"the client has(?: the)? version (?P<new>\d{3}[\d.]{2,12})[^\n]{0,40}\n?[^\n]{0,80}?"
@@ -62,8 +62,8 @@ NODE_ROWS = {
  daemon-reload or an upgrade on the host ; {_RIGHTS_CURE}
 {_BUSY} && cannot delete (?:Pods|Daemon)[^\n]{{0,40}}(?:no controller|local storage|not managed
  by)[^\n]{{0,160}}?override\): (?P<pod>[\w.-]{{1,60}}/[\w.-]{{1,100}}) ; the old driver cannot be unloaded, as pods
- still use GPUs: {{pod}} does, and cannot be evicted, as nothing would start it again (it has no controller) or it
- would lose data ; end that pod: kubectl delete pod (namespace and name: {{pod}}); {_BUSY_CURE}
+ still use GPUs: {{pod}} does, and cannot be evicted (no controller, or local data) ; end that pod: kubectl delete pod
+ (namespace and name: {{pod}}); {_BUSY_CURE}
 {_BUSY} && driver-manager|driver-daemonset|Draining node|driver kernel modules ; the old driver cannot be unloaded for
  the new one: programs on that node still use the GPUs ; end what holds them: fuser -v /dev/nvidia*, kubectl get pods
  -A with that spec.nodeName, services of the host (nvidia-persistenced, dcgm, display manager); {_BUSY_CURE}
