@@ -15,6 +15,7 @@ from busbw.doctor.clues.power_brake import with_brake
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
 from busbw.doctor.clues.together import with_loader, with_lock, with_others
+from busbw.doctor.clues.unneeded import without_unneeded
 from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
@@ -64,7 +65,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
     found = with_init_sequels(with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts)))
-    found = with_lost_files(found, facts)
+    found = without_unneeded(with_lost_files(found, facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

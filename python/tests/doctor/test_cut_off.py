@@ -44,6 +44,8 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h136-shared-memory-alone": "that the job may use shared memory alone, and its results, stand apart",
+    "h136-old-exception": "the date of today, and that the diagnosis passed, are said further down",
     "h130-causes-of-revisions": "that they are of a history is said in its head",
     "h130-releases-of-an-operator": "that a later release went well is said further down",
     "h130-upgrades-that-went-through": "that a later upgrade went well is said further down",

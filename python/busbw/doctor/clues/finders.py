@@ -17,10 +17,11 @@ from busbw.doctor.clues.jobs import (
     same_node_rank,
     split_of_checkpoint,
 )
-from busbw.doctor.clues.launched import peermem_not_loaded, without_launcher
+from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.network import (
     bad_cable,
     gid_of_namespace,
+    gid_of_nobody,
     gid_that_works,
     link_flaps,
     mtu_differs,
@@ -35,7 +36,7 @@ from busbw.doctor.clues.platforms import (
     no_instance_of_aws,
     of_topology,
 )
-from busbw.doctor.clues.pods import headless, pending_pod
+from busbw.doctor.clues.pods import headless, pending_pod, worker_not_ready
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.programs import (
     apart_in_horovod,
@@ -47,6 +48,7 @@ from busbw.doctor.clues.programs import (
     several_launchers,
     uneven_gather,
 )
+from busbw.doctor.clues.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.ray import unplaced
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
@@ -69,10 +71,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "connection-timeout": (read_as_octal, other_port_answers, blocked_ports),
     "init-incomplete": (without_srun, blocked_ports),
     "nccl-error": (blocked_ports,),
-    "dns": (
-        read_as_octal,
-        headless,
-    ),
+    "dns": (read_as_octal, headless, worker_not_ready),
+    "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
@@ -97,12 +97,13 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (bad_cable, link_flaps),
     "ib-retry": (mtu_differs, gid_that_works),
     "ib-completion-error": (mtu_differs, gid_that_works),
-    "ib-connect-timeout": (gid_that_works,),
+    "ib-connect-timeout": (gid_that_works, rails_apart),
+    "remote-error": (no_host_of_job,),
     "ib-remote-error": (mtu_differs,),
     "ib-local-error": (mtu_differs,),
-    "ib-invalid-gid": (gid_of_namespace,),
-    "ibv-call-failed": (gid_of_namespace,),
-    "duplicate-gpu": (local_rank_alike,),
+    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody),
+    "ibv-call-failed": (gid_of_namespace, gid_of_nobody),
+    "duplicate-gpu": (launchers_per_node, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),

@@ -107,3 +107,56 @@ def peermem_not_loaded(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
 def _shows(filtered: str) -> bool:
     """Whether the command would list the module, where it looks for some only."""
     return "grep" not in filtered or re.search(r"peer|nvidia|nv", filtered) is not None
+
+
+_LAUNCHERS = r"(?:torchrun|accelerate launch|deepspeed|torch\.distributed\.(?:run|launch)|composer)\b"
+_STARTED = re.compile(
+    rf"\b(?P<by>srun|mpirun|mpiexec)\b(?P<options>[^\n|;]{{0,300}}?)\s(?P<what>(?:python3? -m )?{_LAUNCHERS})"
+)
+_ONE_TASK = re.compile(r"--ntasks-per-node[= ]1\b|ppr:1:node|-npernode 1\b")
+_COUNTS = re.compile(
+    r"\bSLURM_(?:JOB_)?(?:NUM_NODES|NNODES)[=: ]{1,3}(?P<nodes>\d{1,5})\b"
+    r"|\bSLURM_(?:NTASKS|NPROCS)[=: ]{1,3}(?P<tasks>\d{1,6})\b"
+    r"|--nodes[= ](?P<nodes_>\d{1,5})\b|--ntasks[= ](?P<tasks_>\d{1,6})\b"
+    r"|--ntasks-per-node[= ](?P<per>\d{1,4})\b|-npernode (?P<per_>\d{1,4})\b|ppr:(?P<per__>\d{1,4}):node"
+)
+_SHORT = re.compile(r"(?<=\s)-(?P<which>[nN]) ?(?P<n>\d{1,5})\b")
+_TASKS = re.compile(r"srun: error: (?P<host>[A-Za-z][\w.-]{0,60}): tasks (?P<first>\d{1,6})-(?P<last>\d{1,6}): ")
+_ONCE = (
+    "start one launcher per node: srun --ntasks-per-node=1 {what}, with --nproc_per_node (accelerate: --num_machines = "
+    "nodes, --num_processes = all GPUs) and its rank from SLURM_NODEID. Or no launcher: one task per GPU, and "
+    "LOCAL_RANK=$SLURM_LOCALID"
+)
+
+
+def launchers_per_node(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """srun starts a launcher several times on a node, each of which starts ranks from the first GPU on."""
+    for text in texts:
+        run = _STARTED.search(text.text)
+        if run is None or _ONE_TASK.search(run["options"]):
+            continue
+        counts: dict[str, int] = {}
+        for found in _COUNTS.finditer(text.text):
+            counts |= {name.rstrip("_"): int(number) for name, number in found.groupdict().items() if number}
+        for found in _SHORT.finditer(run["options"]) if run["by"] == "srun" else ():
+            counts |= {"nodes" if found["which"] == "N" else "tasks": int(found["n"])}
+        told = _TASKS.search(text.text) if run["by"] == "srun" else None
+        per = counts.get("per", 0)
+        if not per and counts.get("nodes") and counts.get("tasks"):
+            per = counts["tasks"] // counts["nodes"]
+        if not per and told is not None:
+            per = int(told["last"]) - int(told["first"]) + 1
+        if per < 2:
+            continue
+        where = (
+            f" ({counts['tasks']} tasks on {counts['nodes']} nodes)"
+            if counts.get("tasks") and counts.get("nodes", 1) > 1
+            else ""
+        )
+        return Sharper(
+            f"{run['by']} starts {per} launchers ({named(run['what'], 40)}) on each node{where}, and each starts "
+            f"ranks from the first GPU on: {finding.title.partition(': ')[0]}",
+            _ONCE.format(what=named(run["what"], 40)),
+            (text.evidence(run.start()), *((text.evidence(told.start()),) if told else ())),
+        )
+    return None

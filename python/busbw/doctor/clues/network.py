@@ -125,6 +125,33 @@ _NDEV = re.compile(
 """A GID's index and the interface that it belongs to, or what cat said in its place."""
 
 
+_STRANGE = re.compile(
+    r"^cat: \S{0,2}/sys/class/infiniband/(?P<dev>[\w-]{2,30})/ports/\d{1,2}"
+    r"/gid_attrs/ndevs/(?P<index>\d{1,3})\S{0,2}: Invalid arg",
+    re.MULTILINE,
+)
+
+
+def gid_of_nobody(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The GID that is used has an address, and no interface that this container sees."""
+    taken = facts.value("NCCL_IB_GID_INDEX")
+    for text in texts:
+        for found in _STRANGE.finditer(text.text):
+            if taken not in (None, found["index"]):
+                continue
+            return Sharper(
+                f"GID index {found['index']} of {named(found['dev'])} belongs to an interface of another "
+                f"network namespace "
+                "(the host's): the container has the RDMA device, and not its interface",
+                "give the pod an interface of that NIC (macvlan, ipvlan, SR-IOV or host-device by Multus, in "
+                "k8s.v1.cni.cncf.io/networks) and use its GID index, or run with hostNetwork: true. The device, "
+                "its driver "
+                "and cables are right",
+                (text.evidence(found.start()),),
+            )
+    return None
+
+
 def gid_of_namespace(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """Only some GIDs of the device belong to an interface that this container sees."""
     for text in texts:

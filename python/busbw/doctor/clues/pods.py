@@ -100,3 +100,43 @@ def pending_pod(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
             (text.evidence(pods[0].start("pod")),),
         )
     return None
+
+
+_NOT_READY = (
+    r"(?:0/\d{1,3}\s{1,12}(?P<state>[A-Z]\w{3,40}|Init:\S{1,30})"
+    r"|(?P<state_>ContainerCreating|PodInitializing|Pending|Terminating))\b"
+)
+_NAMED = re.compile(
+    r"(?:resolve host(?:name)?:? |getaddrinfo\W{1,3}|host=.?|\bto |daemons? on |host: |^)"
+    r"(?P<host>[a-z0-9][a-z0-9-]{1,62})(?=[.:, ]|$)"
+    r"|(?P<host_>[a-z0-9][a-z0-9-]{1,62})(?:\.[\w.-]{1,150})?"
+    r"(?::\d{1,6})?: (?:Name or service|Temporary failure|No address)",
+    re.MULTILINE,
+)
+_PULLS = re.compile(r"Pulling image \S{3,200}")
+
+
+def worker_not_ready(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The name that does not resolve, or the host that does not answer, is a pod that has not started yet."""
+    said = "\n".join((finding.title.rpartition(": ")[2], *(seen.fact for seen in finding.evidence)))
+    for host in dict.fromkeys(found["host"] or found["host_"] for found in _NAMED.finditer(said)):
+        row = re.compile(
+            rf"^\s{{0,4}}(?:[a-z0-9-]{{1,63}}\s{{1,40}})?(?:pod/)?{re.escape(host)}\s{{1,40}}{_NOT_READY}", re.MULTILINE
+        )
+        for text in texts:
+            if (listed := row.search(text.text)) is None:
+                continue
+            state = named(listed["state"] or listed["state_"], 40)
+            pulls = _PULLS.search(text.text)
+            image = ", its image is being pulled" if pulls else ""
+            return Sharper(
+                f"pod {named(host)} has not started yet ({state}{image}), so that its name does not resolve: the "
+                "launcher came before its workers",
+                "let the launcher wait: launcherCreationPolicy: WaitForWorkersReady (MPIJob), an init container that "
+                f"waits for each name (until getent hosts {named(host)}...), or a higher backoffLimit; pull the image "
+                f"onto new nodes first. Where it stays so: kubectl describe pod {named(host)}. DNS itself, "
+                f"ssh keys and "
+                "libraries need no repair",
+                (text.evidence(listed.start()), *((text.evidence(pulls.start()),) if pulls else ())),
+            )
+    return None

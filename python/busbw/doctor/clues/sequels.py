@@ -31,6 +31,16 @@ _LINKS = (
         re.compile(r" Pending, so that the job is not complete"),
         frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "dns"}),
     ),
+    _Link("driver-not-loaded", re.compile(r"cannot be built for"), frozenset({"build-failed"})),
+    _Link("disk-full", re.compile("pyxis writes"), frozenset({"container-start"})),
+    # What the plugin of a node drops it does not offer to the scheduler.
+    _Link("ib-devices-missing", re.compile(r"RDMA device plugin drops"), frozenset({"slurm-resources"})),
+    # A stranger's connection ended the init; the launcher ended the rest.
+    _Link(
+        "remote-error",
+        re.compile("no host of this job"),
+        frozenset({"init-incomplete", "killed-by-launcher", "nccl-error", "rank-ended"}),
+    ),
     # Who knows which rank calls what knows why sizes do not fit.
     _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
     _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came)"), frozenset({"message-truncated"})),

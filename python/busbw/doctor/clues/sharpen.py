@@ -13,6 +13,7 @@ from busbw.doctor.clues.texts import Sharper, Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.clue_rows import CLUE_ROWS
+from busbw.doctor.meanings.node_rows import NODE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,11 @@ def _rows(text: str) -> Iterator[Clue]:
 
 def _all() -> dict[str, tuple[Clue, ...]]:
     found: dict[str, tuple[Clue, ...]] = {}
-    for names, text in CLUE_ROWS.items():
-        rows = tuple(_rows(text))
-        for name in names.split():
-            found[name] = (*found.get(name, ()), *rows)
+    for table in (CLUE_ROWS, NODE_ROWS):
+        for names, text in table.items():
+            rows = tuple(_rows(text))
+            for name in names.split():
+                found[name] = (*found.get(name, ()), *rows)
     return found
 
 

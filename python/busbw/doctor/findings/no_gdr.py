@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 from busbw.base.secrets import shortened
+from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.findings.nic_far import by_distance
@@ -22,9 +25,23 @@ _GB10 = "000f:01:00.0"
 """Where the one GPU of a DGX Spark lies. Its memory is the host's, which RDMA devices reach as such."""
 
 
+_CHANNEL = re.compile(
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,120}):\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL INFO Channel [^\n]{5,120}? "
+    r"via NET/IB/\d{1,3}"
+    r"(?:\(\d{1,6}\))?(?P<gdr>/GDRDMA\b)?"
+)
+"""The end of a connection over RDMA, as its own host says it."""
+_NO_PEER = re.compile(
+    r"^(?P<host>[A-Za-z0-9][\w.-]{0,120}): .{0,40}cannot access .{0,20}/memory_peers/|peermem: not loaded"
+)
+_SAID = "gdr-differs"
+"""The signature that tells the same, by what newer releases of NCCL say of each HCA."""
+
+
 def examine(facts: Facts) -> Iterator[Finding]:
     yield from _by_setting(facts)
-    yield from _by_log(facts)
+    apart = _by_hosts(facts)
+    yield from _by_log(facts) if apart is None else (apart,)
     host = facts.snapshot.host
     if facts.has_rdma and host is not None and host.peer_memory is False and facts.snapshot.gpus:
         yield Finding(
@@ -44,6 +61,37 @@ def _by_setting(facts: Facts) -> Iterator[Finding]:
             f"NCCL_NET_GDR_LEVEL={setting.value} switches GPU Direct RDMA off", (evidence(setting),), _COST,
             removal(setting), without(setting),
         )  # fmt: skip
+
+
+def _by_hosts(facts: Facts) -> Finding | None:
+    """Some hosts of a job have it on all their channels, and others on none."""
+    if any(dict(each).get("state") == "disabled" for scan in facts.scans if _SAID in scan.hits
+           for each in scan.hits[_SAID].groups):  # fmt: skip
+        return None
+    seen: defaultdict[str, dict[bool, Evidence]] = defaultdict(dict)
+    module = None
+    for shown in facts.shown:
+        for number, line in enumerate(shown.lines, 1):
+            if " via NET/IB" in line and (found := _CHANNEL.search(line)):
+                said = Evidence(clean(shortened(line.strip(), 160)), shown.source, number)
+                seen[found["host"]].setdefault(found["gdr"] is not None, said)
+            elif "memory_peers" in line and _NO_PEER.search(line):
+                module = Evidence(clean(shortened(line.strip(), 160)), shown.source, number)
+    have = sorted(host for host, each in seen.items() if set(each) == {True})
+    lack = sorted(host for host, each in seen.items() if set(each) == {False})
+    if not have or not lack:
+        return None
+    first = seen[lack[0]][False]
+    return Finding(
+        NAME, Severity.WARNING,
+        f"GPU Direct RDMA is on on {', '.join(have[:4])} and off on {', '.join(lack[:8])} (no /GDRDMA behind its "
+        "channels): the slowest host decides",
+        (first, seen[have[0]][True], *((module,) if module else ())), _COST,
+        f"on {', '.join(lack[:8])}: modprobe nvidia-peermem (after OFED) and its name in /etc/modules-load.d, "
+        f"or the open "
+        "kernel modules for DMA-BUF; the same driver and kernel as on the others",
+        Proof(instruction="lsmod | grep nvidia_peermem on all hosts; then each channel over NET/IB ends in GDRDMA"),
+    )  # fmt: skip
 
 
 def _by_log(facts: Facts) -> Iterator[Finding]:

@@ -38,6 +38,7 @@ _SOURCE = re.compile(r"(?:^|[\]:)>-]) {4,40}\S")
 """How the line of source below a frame of Python stands: what it would do is no event."""
 
 
+_WAIT_FOR_PODS = frozenset({"dns", "mpi-launch", "ssh-launch"})
 _OF_COURSE = frozenset({"end", "again", "back", "work", "wish"})
 
 
@@ -235,6 +236,10 @@ class Scanning:
             self._close()
         return False
 
+    def _is_of_job(self, line: str) -> bool:
+        """Whether a sign of life is one: that a pod has its node ends no waiting of those who miss it by name."""
+        return "Scheduled" not in line or _WAIT_FOR_PODS.isdisjoint(self.hits) or "slurm-resources" in self.hits
+
     def _lives(self, line: str, number: int) -> None:
         """The job goes on there."""
         self.alive = number
@@ -369,6 +374,6 @@ class Scanning:
             self.start_shapes.add(key)
         elif self.began[0] and "on" in watched and life.ON.search(line):
             self.began = (0, "")
-        if "alive" in watched and life.ALIVE.search(line) and not life.THROWN.search(line):
+        if "alive" in watched and life.ALIVE.search(line) and not life.THROWN.search(line) and self._is_of_job(line):
             self._lives(line, number)
             self.kinds["steps"] += 1

@@ -292,6 +292,8 @@ class Sieve:
             if _VIA in raw and _CHANNEL in raw:
                 # Which pair talks by what: nothing for signatures, but a reader of NCCL's messages must see it once.
                 repeated += 1
+                if b"NET/IB" in raw and b"GDRDMA" not in raw:
+                    scanning.kinds["shown"] += 1  # other hosts may have it
                 if len(seen) < MAX_SEEN:
                     seen.add(raw)
                 yield number, raw.decode("utf-8", "replace")

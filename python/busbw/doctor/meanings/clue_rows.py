@@ -60,7 +60,8 @@ _NO_INODES = (
 """A row of `df -i`."""
 _ONE_EACH = (
     r"(?:\b(?:srun|sbatch|salloc) [^\n]{0,200}|#SBATCH )"
-    r"(?P<option>--gpus-per-task[= ]1\b"
+    r"(?P<option>--gpus-per-task[= ](?:\w{1,30}:)?1\b"
+    r"|--tres-bind[= ]gres/gpu:(?:verbose,)?(?:single:1|per_task:1|map:|mask:)"
     r"|--gpu-bind[= ](?:verbose,)?(?:single:1|per_task:1|map_gpu|mask_gpu|closest)[\w:,.-]{0,30})"
 )
 

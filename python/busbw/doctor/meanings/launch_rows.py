@@ -45,8 +45,8 @@ placement group|required GPUs exceeds|fulfill resource request|autoscaler ; more
  cluster has free ;
  ray status: nodes, GPUs and who holds them; lower the tensor and pipeline parallel sizes, join more nodes (ray start
  --address=HEAD:6379), end other jobs
-Insufficient (?P<what>rdma/\S+|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers enough of
- {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
+Insufficient (?P<what>rdma/[\w.-]*\w|[\w.-]*efa|hugepages\S*|[\w.-]+/[\w.-]*(?:hca|rdma|vf|ib)\w*) ; no node offers
+ enough of {what}, which the pod asks for: the device plugin does not run there, names it otherwise, or all are taken ;
  start the RDMA, SR-IOV or EFA device plugin on the GPU nodes, and ask for the resource by the name that
  kubectl describe node shows (Allocatable). Add the toleration of the GPU nodes' taint
 Insufficient (?P<what>nvidia\.com/[\w.-]*\w|cpu|memory|ephemeral-storage) ; no node has enough {what} left for the pod ;

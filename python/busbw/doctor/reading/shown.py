@@ -36,6 +36,7 @@ CLUED = frozenset(
     | {"unknown-error", "stands-still", "nvls-multicast"}
     | {"host-memory", "registration-failed", "loopback-interface", "ray-error"}
     | {"vm-topology", "efa-missing", "sharp", "iommu-fault", "engine-mismatch", "stale-store", "stuck-at-start"}
+    | {"driver-not-loaded", "nvml-missing", "gpu-exception", "ssh-launch"}
 )
 """What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")

@@ -47,6 +47,8 @@ SIGNATURE = Signature(
         r"cudaErrorInitializationError|CUDA_ERROR_NOT_INITIALIZED|cudaErrorUnknown"
         r"|CUDA_ERROR_UNKNOWN|CUDA driver is a stub library|cudaErrorStubLibrary",
         r"Unable to load the (?:kernel module 'nvidia|'nvidia\S* kernel module)",
+        # The driver's source does not fit the kernel that it is built for.
+        r"modpost: GPL-incompatible module nvidia|/nvidia-\d{3}[\w./-]{0,160}\.[ch]:\d{1,6}:\d{1,5}: error:",
         r"Unable to build the .{0,40}kernel module|dkms.{0,60}nvidia.{0,60}(?:fail|error|Bad return)",
     ),
     unless=(

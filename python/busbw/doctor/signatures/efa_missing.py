@@ -12,7 +12,7 @@ SIGNATURE = Signature(
     patterns=(
         r"fi_getinfo\S{0,4}.{0,60}(?:failed: No data available|\(-61\)|-FI_ENODATA)",
         r"fi_getinfo\S{0,4}.{0,40}provider efa output empty list",
-        r"NET/OFI.{0,120}(?:No eligible|Could not find any optimal) provider",
+        r"NET/OFI.{0,120}(?:No eligible|Could(?:n't| not) find any optimal) provider",
         r"NET/OFI Only EFA provider",
         r"No (?:valid |usable )?EFA devices?(?: were| was)? (?:found|detected|available)",
         r"^fi_getinfo: -61\b",

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
         r"Rank \d+ on \S+ could not open \S+ \(",
         r"channels on the extra devices of other ranks have no peer",
         r"No matched device found",
+        r"missing RDMA device spec for device \S{1,40}, RDMA device \S{1,20} not found",
         # Modules of one release of OFED beside those of another.
         r"\b(?:mlx[45]_\w+|(?:ib|rdma)_\w+): (?:disagrees about version of symbol|Unknown symbol)",
         r"Error: network IB not found",
@@ -18,8 +19,10 @@ SIGNATURE = Signature(
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
         r"IB device \S{1,40} not found",
         r"network device '\S+' is not available",
-        # A command that gives a container the devices tells of no fault.
-        r"^(?!.{0,400}(?:--device|\bdocker run|\bpodman run|-v /dev)).{0,600}/dev/infiniband",
+        # A command that gives a container the devices, or lists them, tells of no fault, nor does a listing's head.
+        r"^(?!.{0,400}(?:--device|\bdocker run|\bpodman run|-v /dev|\bls (?:-\w{1,8} )?/))"
+        r"(?!/dev/infiniband/?:\s{0,4}$)"
+        r".{0,600}/dev/infiniband",
         r"NET/IB : Unable to open device",
         r"couldn't open uverbs",
         r"libibverbs: Warning: no userspace device-specific driver",

@@ -1,0 +1,114 @@
+"""Rows of clues (as `clue_rows` has them) of nodes: drivers that cannot be built or unloaded, runtimes, devices."""
+
+from __future__ import annotations
+
+_NO_NVML = r"non-NVML platform: could not load NVML|could not load NVML library|ERROR_LIBRARY_NOT_FOUND"
+_OF_PLUGIN = r"Starting (?:FS|OS) watcher|nvidia-device-plugin|k8s-device-plugin|[Ii]ncompatible (?:platform|strategy)"
+_RUNTIME_CURE = (
+    "give the plugin's pod runtimeClassName: nvidia (helm --set runtimeClassName=nvidia), and the pods of jobs too. Or "
+    "make nvidia the default runtime: nvidia-ctk runtime configure --runtime=containerd --set-as-default "
+    "(K3s: --default-runtime=nvidia), then restart containerd or k3s"
+)
+_NVML_UNKNOWN = r"initiali[sz]e NVML: Unknown|NVMLError_Unknown|NVML_ERROR_UNKNOWN"
+_RIGHTS_CURE = (
+    "restart the container or pod: its rights come back, driver and GPUs need nothing. So that it does not come again: "
+    "nvidia-ctk system create-dev-char-symlinks --create-all on the host, CDI, or a newer container toolkit and runc; "
+    "else the cgroupfs driver. Keep automatic upgrades off these hosts"
+)
+_BUSY = r"NVIDIA driver kernel modules, driver is in use|Module nvidia\w{0,12} is in use|driver is in use"
+_BUSY_CURE = (
+    "then the driver's pod goes on by itself. Or let the driver manager do it: driver.manager.env "
+    "ENABLE_GPU_POD_EVICTION=true, ENABLE_AUTO_DRAIN=true, DRAIN_USE_FORCE=true (DRAIN_DELETE_EMPTYDIR_DATA=true). "
+    "Else reboot the node. Where the host has its own driver: driver.enabled=false"
+)
+_MADE = r"/usr/src/nvidia-(?P<driver>\d{3}[\d.]{2,12})|/dkms/nvidia/(?P<driver_>\d{3}[\d.]{2,12})"
+_FOR = r"/lib/modules/(?P<kernel>\d[\w.+-]{3,60})/|[Mm]odule build (?:on|for) kernel:? (?P<kernel_>\d[\w.+-]{3,60})"
+_BUILD_CURE = (
+    "install a driver that knows this kernel: a newer release of the branch, a newer GPU operator (driver.version), or "
+    "the open kernel modules. Or boot the older kernel and pin it. Compiler, headers and the pods that wait in Init "
+    "are not at fault"
+)
+_CLIENT = (
+    r"the client has(?: the)? version (?P<new>\d{3}[\d.]{2,12})[^\n]{0,40}\n?[^\n]{0,80}?"
+    r"kernel module has(?: the)? version (?P<old>\d{3}[\d.]{2,12}(?<!\.))"
+)
+_SMI_HOST = r"^(?P<host>[A-Za-z][\w.-]{0,60}): [^\n]{0,60}Driver/library version mismatch"
+_REBOOT_CURE = (
+    "reboot that host, or unload and load the nvidia modules (no program may use a GPU), then start its part again. "
+    "Keep the driver's packages out of automatic updates (apt-mark hold, dnf versionlock)"
+)
+_IN_CONTAINER = r"\bdocker run [^\n]{0,600}|\bkubectl |\benroot |\bsrun [^\n]{0,300}--container"
+_ON_HOST = (
+    r"^(?![^\n]{0,300}(?:docker|kubectl|enroot|srun))[^\n]{0,80}[$#] ?fi_info\b[^\n]{0,80}\n"
+    r"(?:provider: efa\b|[1-9]\d{0,2}\s{0,4}$)"
+    r"|^\[?(?!root@)\w{2,20}@[^\n]{0,60}[$#] ?ls [^\n]{0,40}/dev/infiniband[^\n]{0,40}\n[^\n]{0,80}\buverbs0\b"
+)
+"""A prompt outside of the container, at which EFA's devices or libfabric's provider are listed."""
+
+NODE_ROWS = {
+    "driver-not-loaded nvml-missing": rf"""
+{_NO_NVML} && {_OF_PLUGIN} && ^GPU 0: NVIDIA|^\| NVIDIA-SMI \d|runtimes\.\W{{0,4}}nvidia\b ; the device plugin's
+ container sees no driver (NVML), though the host has one: the pod was not started by NVIDIA's container runtime ;
+ {_RUNTIME_CURE}. The host's driver needs no repair
+{_NO_NVML} && {_OF_PLUGIN} ; the device plugin's container sees no driver (NVML): the pod was not started by NVIDIA's
+ container runtime, or the host has no driver ; nvidia-smi on the host first. Where it works: {_RUNTIME_CURE}
+{_NVML_UNKNOWN} && systemd\[1\]: Reloading\b|daemon-reload ; the container lost its rights to the GPUs while it ran:
+ systemd reloaded on the host (daemon-reload, as an upgrade calls it) and wrote the cgroup's device rules anew ;
+ {_RIGHTS_CURE}
+{_NVML_UNKNOWN} && ^c 195:\* m\s{{0,4}}$ ; the container has lost its rights to the GPUs: its cgroup allows no more
+ than mknod for NVIDIA's devices (195), as after systemctl daemon-reload ; {_RIGHTS_CURE}
+{_NVML_UNKNOWN} && ^crw[^\n]{{2,40}} 195, {{1,6}}\d[^\n]{{4,40}}/dev/nvidia0 && CUDA unknown error|error 999|Error 999
+ ; the container has lost its rights to the GPUs: the devices are there and cannot be opened, as after systemctl
+ daemon-reload or an upgrade on the host ; {_RIGHTS_CURE}
+{_BUSY} && cannot delete (?:Pods|Daemon)[^\n]{{0,40}}(?:no controller|local storage|not managed
+ by)[^\n]{{0,160}}?override\): (?P<pod>[\w.-]{{1,60}}/[\w.-]{{1,100}}) ; the old driver cannot be unloaded, as pods
+ still use GPUs: {{pod}} does, and cannot be evicted (no controller, or local data) ; end that pod: kubectl delete pod
+ (namespace and name: {{pod}}); {_BUSY_CURE}
+{_BUSY} && driver-manager|driver-daemonset|Draining node|driver kernel modules ; the old driver cannot be unloaded for
+ the new one: programs on that node still use the GPUs ; end what holds them: fuser -v /dev/nvidia*, kubectl get pods
+ -A with that spec.nodeName, services of the host (nvidia-persistenced, dcgm, display manager); {_BUSY_CURE}
+{_BUSY} && rmmod|modprobe|nvidia-uninstall|NVIDIA-Linux|nvidia-installer ; the loaded driver cannot be unloaded:
+ programs of this host still use the GPUs ; end what holds them (fuser -v /dev/nvidia*, lsof /dev/nvidia*: jobs,
+ nvidia-persistenced, dcgm, the display manager), then modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia; or
+ reboot
+modpost: GPL-incompatible module nvidia && (?P<symbol>GPL-only symbol '[\w.]{{2,60}}') && {_MADE} && {_FOR} ; NVIDIA's
+ driver {{driver}}{{driver_}} cannot be built for kernel {{kernel}}{{kernel_}}: this kernel gives {{symbol}} to GPL
+ modules alone ; {_BUILD_CURE}
+modpost: GPL-incompatible module nvidia ; NVIDIA's driver cannot be built for this kernel, which gives a symbol to GPL
+ modules alone that this driver uses: driver and kernel do not fit ; {_BUILD_CURE}
+/nvidia[\w./-]{{0,120}}\.[ch]:\d{{1,6}}:\d{{1,5}}: error: && {_MADE} && {_FOR} ; NVIDIA's driver {{driver}}{{driver_}}
+ cannot be built for kernel {{kernel}}{{kernel_}}: its source does not fit the functions of this kernel ;
+ {_BUILD_CURE}
+""",
+    "disk-full": r"""
+pyxis: && Creating [\d.]{1,6} filesystem on (?P<path>/[\w./-]{1,160}\.(?:squashfs|sqsh)), ; pyxis writes the
+ container's image to {path}, and the file system of that folder is full: too small for this image (/run is a tmpfs, a
+ part of memory) ; set runtime_path=/LARGE/LOCAL/DISK/pyxis for spank_pyxis.so in Slurm's plugstack.conf
+ (plugstack.conf.d/pyxis.conf) and restart slurmd, or enlarge that tmpfs. Or import once: enroot import -o image.sqsh,
+ and --container-image=./image.sqsh. ENROOT_CACHE_PATH and the registry are not what is full
+""",
+    "driver-mismatch": rf"""
+{_CLIENT} && {_SMI_HOST} ; on {{host}} the driver's libraries are {{new}}, and the loaded kernel module is still
+ {{old}}: the driver was updated without a reboot ; {_REBOOT_CURE}
+{_CLIENT} && ^[^\n]{{0,80}}(?<!\w)Failed to initialize NVML: Driver/library version mismatch && !\bdocker
+ (?:run|exec)|kubectl exec|enroot|singularity|apptainer ; the driver's libraries are {{new}}, and the loaded kernel
+ module is still {{old}}: the driver was updated without a reboot ; {_REBOOT_CURE}
+""",
+    "efa-missing efa-error": rf"""
+{_IN_CONTAINER} && fi_getinfo: -61|optimal provider|No eligible provider && {_ON_HOST} && !--device[=
+ ]\S{{0,20}}/dev/infiniband|--privileged ; the container lacks the EFA devices (/dev/infiniband/uverbs*), which the
+ instance has: libfabric finds no EFA in it, and NCCL takes sockets ; docker run --device=/dev/infiniband (or each
+ uverbs device), Kubernetes: vpc.amazonaws.com/efa in the pod's limits and the EFA device plugin. Then fi_info -p efa
+ inside must list them. Instance and security group are right
+""",
+    "ib-devices-missing": r"""
+missing RDMA device spec[^\n]{0,80}RDMA device \\?"(?:issm|umad)\\?" not found ; the RDMA device plugin drops the
+ NICs, as the host has no /dev/infiniband/umad* and issm*: its kernel module ib_umad is not loaded, so that it offers
+ 0 devices ; on the host: modprobe ib_umad, and its name in /etc/modules-load.d (rdma-core or OFED bring it), then
+ delete the plugin's pod so that it starts again. Selectors and vendors are right, as the devices are found
+missing RDMA device spec[^\n]{0,80}RDMA device \\?"(?P<what>\w{2,20})\\?" not found ; the RDMA device plugin drops the
+ NICs, as the host lacks the device {what} below /dev/infiniband: a kernel module is not loaded, so that it offers 0
+ devices ; on the host: modprobe -a ib_uverbs rdma_ucm ib_umad, and their names in /etc/modules-load.d, then delete
+ the plugin's pod so that it starts again. Selectors and vendors are right, as the devices are found
+""",
+}
