@@ -232,12 +232,6 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
  give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
  SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
 """,
-    "disk-full": r"""
-on /run/pyxis/|^tmpfs\s[^\n]{0,60}100% /run\s*$ && pyxis|enroot ; pyxis makes the container's image below /run, which
- is a tmpfs and full ;
- give pyxis a folder on a disk: runtime_path=/scratch/pyxis behind spank_pyxis.so in plugstack.conf (pyxis.conf) on all
- nodes, or mount a larger tmpfs at /run/pyxis. ENROOT_ variables do not move that file
-""",
     "slurm-resources": r"""
 count reported lower than configured|Count changed on node && \bGres=gpu:(?P<asked>\d{1,2}g\.\d{1,3}gb):\d &&
  ^\s{1,4}MIG (?P<have>\d{1,2}g\.\d{1,3}gb)\s{1,8}Device ; Slurm's configuration asks for parts of GPUs that the node
