@@ -12,6 +12,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
 from busbw.expect.expectation import TELLING_BYTES, place_of
+from busbw.expect.fabric import Fabric
 from busbw.expect.question import Prediction
 from busbw.expect.span import Span
 from busbw.machine.topology.names import product
@@ -36,6 +37,8 @@ CALL_US = 10.0
 SHORT_BYTES = 4096
 ANYWHERE_US, ANYWHERE_PER_HOST_US = 1000.0, 150.0
 """Sockets over Ethernet need 50 us a hop, and a tree over hosts has fewer hops than hosts."""
+OF_THE_LINE = 0.85
+"""Of the line rate, a choice: NICs that carry more are full, and only another algorithm would need less of them."""
 LATE_SIZES = 3
 """At so many sizes: a first call, or one size at which NCCL changes its protocol, is none."""
 
@@ -43,7 +46,8 @@ LATE_SIZES = 3
 def examine(facts: Facts) -> Iterator[Finding]:
     for record, expected in zip(facts.records, facts.expected, strict=True):
         found = expected.found
-        yield from _below(record, found, 1.0 if facts.snapshot.machine else _slot(record))
+        rings = _ring_GBps(record, expected.fabric)
+        yield from _below(record, found, 1.0 if facts.snapshot.machine else _slot(record), rings)
         yield from _late(record, found)
         yield from _falls(record)
         if not found:
@@ -118,7 +122,15 @@ def _slot(record: Record) -> float:
     return HALF_OF_THE_LANES if known and not known.nvlinks else 1.0
 
 
-def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iterator[Finding]:
+def _ring_GBps(record: Record, fabric: Fabric | None) -> float:
+    """What rings over two hosts reach where nothing is amiss: the line rate of a host's NICs, less what is usual."""
+    hosts = Counter(rank.host for rank in record.run.ranks)
+    if fabric is None or len(hosts) != 2 or fabric.domain or not fabric.nics or not fabric.nic_Gbps:
+        return 0.0  # between hosts of one NVLink domain no NIC is needed
+    return OF_THE_LINE * fabric.line_GBps(max(hosts.values()))
+
+
+def _below(record: Record, found: Mapping[int, Prediction], sure: float, rings: float) -> Iterator[Finding]:
     """Large sizes below the range of the machine, each with its figures."""
     telling = [
         (record.cases[i], prediction.busbw_GBps)
@@ -133,7 +145,20 @@ def _below(record: Record, found: Mapping[int, Prediction], sure: float) -> Iter
             others = {each[0].bytes: each for each in mine if each[0].bytes != case.bytes}.values()
             low = [each for each in others if (each[0].busbw_GBps or 0.0) < sure * each[1].low]
             ill = _finding(record, collective, [(case, rate), *low])
-            yield ill if (case.busbw_GBps or 0.0) < sure * rate.low else replace(ill, **_IN_HALF)
+            if collective == "all_reduce" and 0.0 < rings <= (case.busbw_GBps or 0.0):
+                yield replace(ill, **_BY_RINGS)
+            else:
+                yield ill if (case.busbw_GBps or 0.0) < sure * rate.low else replace(ill, **_IN_HALF)
+
+
+_BY_RINGS: dict[str, Any] = {
+    "severity": Severity.NOTE,
+    "fix": (
+        "the NICs are full, as rings use them. Trees send a message over two hosts half as often: a newer NCCL and "
+        "network plugin choose them there. NCCL_ALGO=Tree, or allreduce:tree, shows what they give"
+    ),
+}
+"""What is said of two hosts whose NICs carry all they can: rings are no fault, though trees would give more."""
 
 
 _IN_HALF: dict[str, Any] = {
