@@ -30,7 +30,7 @@ examples:
   busbw doctor
   busbw doctor --topology topo.xml --graph graph.xml
   busbw doctor --log job.out --conf /etc/nccl.conf
-  busbw doctor job.out --machine p5        its nodes' type, where no line says it
+  busbw doctor job.out --machine p5        its nodes' type, if no line says it
   busbw doctor --prove                     measures what each finding costs here
   busbw doctor --collect node7.tar.gz      on the machine; then elsewhere:
   busbw doctor node7.tar.gz --page page.html    what one sends to a provider
