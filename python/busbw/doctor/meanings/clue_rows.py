@@ -232,6 +232,13 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
  give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
  SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
 """,
+    "efa-missing": r"""
+^\s{2,12}Limits:\s*\n(?:\s{4,20}(?!vpc)[\w./-]{2,60}:\s{1,20}\S{1,20}\n){0,8}?\s{4,20}nvidia\.com/gpu: &&
+ !vpc\.amazonaws\.com/efa:\s{1,20}\d ; the pod does not ask for EFA devices (its limits lack vpc.amazonaws.com/efa), so
+ that libfabric finds none in it and NCCL talks over TCP ;
+ add vpc.amazonaws.com/efa: N to the pod's limits and requests, N as kubectl describe node shows (Allocatable), and run
+ EFA's device plugin on the nodes. Then NCCL says "NET/OFI Selected provider is efa"
+""",
     "slurm-resources": r"""
 count reported lower than configured|Count changed on node && \bGres=gpu:(?P<asked>\d{1,2}g\.\d{1,3}gb):\d &&
  ^\s{1,4}MIG (?P<have>\d{1,2}g\.\d{1,3}gb)\s{1,8}Device ; Slurm's configuration asks for parts of GPUs that the node
