@@ -65,8 +65,11 @@ def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
     # What the evidence itself says is a clue, too, though it may stand far down in a log.
     evidence = Text("", "\n".join(seen.fact for seen in finding.evidence))
     for find in FINDERS.get(finding.name, ()):
-        if (sharper := find(finding, facts, texts)) is not None:
+        if (sharper := find(finding, facts, texts)) is None:
+            continue
+        if sharper.title != finding.title:
             return _with(finding, sharper)
+        finding = _with(finding, sharper)  # it says how grave it is, and rows say what it is
     for each in CLUES.get(finding.name, ()):
         if (sharper := _fits(each, finding, (evidence, *texts))) is not None:
             return _with(finding, sharper)

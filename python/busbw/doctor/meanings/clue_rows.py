@@ -232,6 +232,29 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
  give the tasks all GPUs of their node: --gpus-per-node=N (--gres=gpu:N) and --gpu-bind=none, and choose the GPU by
  SLURM_LOCALID. Else NCCL_P2P_DISABLE=1 goes on through shared memory, more slowly
 """,
+    "collective-mismatch collective-order": r"""
+(?P<what>_save_intra_epoch_ckpt|save_checkpoint|_maybe_save\w{0,30}|save_ckpt|_save_\w{0,20}checkpoint)\b &&
+ (?P<option>\b\w{0,30}(?:interval_(?:minutes|seconds|hours|secs|mins)|every_n_(?:minutes|seconds)|train_time_interval)\b)
+ ; one rank saves a checkpoint by its own clock ({option}), and another one goes on with its steps: {title} ;
+ save after a number of steps, which is the same on all ranks, and not by time (ckpt_interval_minutes=-1 and the like).
+ Or let rank 0 decide and broadcast that in each step. A newer release of the library may do so
+""",
+    "undefined-symbol": r"""
+symbol:? (?P<name>p?nccl\w{3,60}) && LD_LIBRARY_PATH=["']?(?P<folder>/[^:"'\s]{2,120}) &&
+ libnccl\.so(?:\.2)? -> \S{0,80}libnccl\.so\.(?P<has>2\.\d{1,3}\.\d{1,3}) &&
+ ^nvidia-nccl-cu\d{2}\s{1,40}(?P<wants>2\.\d{1,3}\.\d{1,3}) ; the NCCL that is loaded is too old for the program: {has}
+ lies in a folder of LD_LIBRARY_PATH ({folder} is its first), and PyTorch was installed with {wants}; {name} is
+ missing ;
+ unset LD_LIBRARY_PATH, or leave the folder with libnccl.so.{has} out of it: PyTorch then takes the one of its own
+ package. Else install a newer NCCL there
+""",
+    "vm-topology": r"""
+Attribute \w{2,20} of node cpu not found && NCCL_TOPO_FILE (?:environment variable )?(?:set by environment )?to
+ (?P<file>/\S{2,160}) ; the topology file that is set ({file}) tells nothing of a processor on which GPUs of this job
+ lie, as where a pod has some of an instance's GPUs alone ;
+ unset NCCL_TOPO_FILE where you set it. Where the plugin sets it (aws-ofi-nccl on p5), take a newer plugin, which does
+ without such a file, or give the job all GPUs of the instance
+""",
     "efa-missing": r"""
 ^\s{2,12}Limits:\s*\n(?:\s{4,20}(?!vpc)[\w./-]{2,60}:\s{1,20}\S{1,20}\n){0,8}?\s{4,20}nvidia\.com/gpu: &&
  !vpc\.amazonaws\.com/efa:\s{1,20}\d ; the pod does not ask for EFA devices (its limits lack vpc.amazonaws.com/efa), so
