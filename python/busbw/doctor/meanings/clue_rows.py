@@ -242,16 +242,16 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
     "undefined-symbol": r"""
 symbol:? (?P<name>p?nccl\w{3,60}) && LD_LIBRARY_PATH=["']?(?P<folder>/[^:"'\s]{2,120}) &&
  libnccl\.so(?:\.2)? -> \S{0,80}libnccl\.so\.(?P<has>2\.\d{1,3}\.\d{1,3}) &&
- ^nvidia-nccl-cu\d{2}\s{1,40}(?P<wants>2\.\d{1,3}\.\d{1,3}) ; the NCCL that is loaded is too old for the program: {has}
- lies in a folder of LD_LIBRARY_PATH ({folder} is its first), and PyTorch was installed with {wants}; {name} is
- missing ;
+ ^nvidia-nccl-cu\d{2}\s{1,40}(?P<wants>2\.\d{1,3}\.\d{1,3}) ; the NCCL that is loaded is too old for the program:
+ {name} is missing. {has} lies in a folder of LD_LIBRARY_PATH ({folder} is its first), and PyTorch was installed with
+ {wants} ;
  unset LD_LIBRARY_PATH, or leave the folder with libnccl.so.{has} out of it: PyTorch then takes the one of its own
  package. Else install a newer NCCL there
 """,
     "vm-topology": r"""
 Attribute \w{2,20} of node cpu not found && NCCL_TOPO_FILE (?:environment variable )?(?:set by environment )?to
  (?P<file>/\S{2,160}) ; the topology file that is set ({file}) tells nothing of a processor on which GPUs of this job
- lie, as where a pod has some of an instance's GPUs alone ;
+ lie, as where a pod has only some of an instance's GPUs ;
  unset NCCL_TOPO_FILE where you set it. Where the plugin sets it (aws-ofi-nccl on p5), take a newer plugin, which does
  without such a file, or give the job all GPUs of the instance
 """,
