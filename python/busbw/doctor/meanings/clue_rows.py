@@ -242,9 +242,8 @@ expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable se
     "undefined-symbol": r"""
 symbol:? (?P<name>p?nccl\w{3,60}) && LD_LIBRARY_PATH=["']?(?P<folder>/[^:"'\s]{2,120}) &&
  libnccl\.so(?:\.2)? -> \S{0,80}libnccl\.so\.(?P<has>2\.\d{1,3}\.\d{1,3}) &&
- ^nvidia-nccl-cu\d{2}\s{1,40}(?P<wants>2\.\d{1,3}\.\d{1,3}) ; the NCCL that is loaded is too old for the program:
- {name} is missing. {has} lies in a folder of LD_LIBRARY_PATH ({folder} is its first), and PyTorch was installed with
- {wants} ;
+ ^nvidia-nccl-cu\d{2}\s{1,40}(?P<wants>2\.\d{1,3}\.\d{1,3}) ; the NCCL that is loaded ({has}, by
+ LD_LIBRARY_PATH with {folder} first) is too old: PyTorch was installed with {wants}, and {name} is missing ;
  unset LD_LIBRARY_PATH, or leave the folder with libnccl.so.{has} out of it: PyTorch then takes the one of its own
  package. Else install a newer NCCL there
 """,
