@@ -31,7 +31,8 @@ SIGNATURE = Signature(
     confirm="ip -br addr on every node: which interface has an address that the other nodes reach",
     cure=(
         "set NCCL_SOCKET_IFNAME to the interface between the nodes (for PyTorch GLOO_SOCKET_IFNAME "
-        "too; for vLLM VLLM_HOST_IP, another one on each node), or exclude with NCCL_SOCKET_IFNAME=^docker,virbr,lo"
+        "too; for vLLM VLLM_HOST_IP, another one on each node), or exclude with "
+        "NCCL_SOCKET_IFNAME=^docker,br-,veth,virbr,lo"
     ),
     source=("NCCL src/misc/socket.cc: without a setting the first interface that is neither docker nor lo"),
 )
