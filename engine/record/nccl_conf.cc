@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t largest_conf = std::size_t{1} << 20;
 constexpr std::size_t most_settings = 200;
-constexpr std::size_t longest_value = 1023;  // NCCL's buffer
-constexpr std::size_t longest_line = 4095;   // likewise; what follows is a line of its own there
+constexpr std::size_t longest_conf_value = 1023;  // NCCL's buffer
+constexpr std::size_t longest_conf_line = 4095;   // likewise; what follows is a line of its own there
 
 constexpr int names_a_conf = 22300;      // NCCL_CONF_FILE
 constexpr int home_of_variable = 23000;  // $HOME; earlier the home in the password file
@@ -57,8 +57,8 @@ void take(std::string_view line, const std::string& file, int number, std::vecto
   line = line.substr(0, line.find('\0'));
   const std::size_t equals = line.find('=');
   if (line.starts_with('#') || equals == line.npos || equals == 0) return;
-  to.push_back({.name = std::string(line.substr(0, std::min(equals, longest_value))),
-                .value = std::string(line.substr(equals + 1, longest_value)),
+  to.push_back({.name = std::string(line.substr(0, std::min(equals, longest_conf_value))),
+                .value = std::string(line.substr(equals + 1, longest_conf_value)),
                 .file = file,
                 .line = number});
 }
@@ -71,8 +71,8 @@ void read_conf(const ConfFile& file, bool by_parts, std::vector<ConfSetting>& to
     std::string_view line = std::string_view(text).substr(start, end - start);
     start = end + 1;
     ++number;
-    for (; by_parts && line.size() > longest_line; line.remove_prefix(longest_line))
-      take(line.substr(0, longest_line), file.name, number, to);
+    for (; by_parts && line.size() > longest_conf_line; line.remove_prefix(longest_conf_line))
+      take(line.substr(0, longest_conf_line), file.name, number, to);
     if (by_parts && line.ends_with('\r')) line.remove_suffix(1);
     take(line, file.name, number, to);
   }
