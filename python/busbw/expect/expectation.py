@@ -16,7 +16,7 @@ from busbw.expect.model import predict
 from busbw.expect.question import Prediction, Question
 from busbw.expect.terms import general
 from busbw.machine.topology.model import Machine
-from busbw.machine.topology.names import is_part, other_maker, product
+from busbw.machine.topology.names import is_part, product
 from busbw.machine.topology.rates import nccl_nvlink_GBps
 from busbw.records import Case, Record, Run, read_record, save_records
 
@@ -107,26 +107,6 @@ def expected(record: Record, fabric: Fabric, place: Place | None = None) -> dict
         except UserError:
             continue
     return found
-
-
-def judged(record: Record, read_machine: Callable[[], Machine | None]) -> dict[int, Prediction]:
-    """The prediction of each measured case, by its position; none where too little is known of the machine."""
-    fabric = fabric_of(record.run, read_machine)
-    return expected(record, fabric) if fabric else {}
-
-
-def why_not_judged(record: Record) -> str:
-    """What is missing for a prediction of a record that has none."""
-    place = place_of(record.run)
-    names = {rank.device.name or "" for rank in record.run.ranks if rank.device}
-    name = names.pop() if len(names) == 1 else ""
-    if place is None:
-        return "nothing says which GPUs the ranks have, or they are not spread evenly"
-    if other_maker(name):
-        return f"nothing here predicts {name}"
-    if place.nodes > 1:
-        return f"nothing says which NICs the {place.nodes} nodes have (give --topology of one)"
-    return f"nothing is known of the links between {place.gpus} x {name or 'GPUs'} (give --topology)"
 
 
 def annotated(record: Record, predictions: Mapping[int, Prediction]) -> Record:

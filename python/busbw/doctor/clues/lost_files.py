@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
-from busbw.expect.expectation import judged
 
 NAME = "vm-topology"
 _LOST = re.compile(r"Could not open XML topology file (?P<path>\S{1,300})")
@@ -51,4 +50,4 @@ def _went_well(facts: Facts) -> bool:
     """Whether the job went on, on one node or as fast as its machine should."""
     if not any(each.kinds[kind] for each in facts.scans for kind in _GOES_ON):
         return False
-    return facts.ran_on_one_node or any(judged(each, lambda: facts.snapshot.machine) for each in facts.records)
+    return facts.ran_on_one_node or any(each.found for each in facts.expected)
