@@ -11,23 +11,12 @@ from busbw.doctor.clues import jobs as clue_jobs
 from busbw.doctor.clues import pods as clue_pods
 from busbw.doctor.clues import ports as clue_ports
 from busbw.doctor.clues import sequels
-from busbw.doctor.examine import examine
-from busbw.doctor.facts import gather
-from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import build_lock
-from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.doctor.reading.smi_rows import spelled
 
-from .corpus.load import cases
+from .asked import logs_of, loud
 
-LOGS = {each.name.removeprefix("f126-"): each.text for each in cases() if each.name.startswith("f126-")}
-
-
-def found_in(text: str, folder: Path) -> list[Finding]:
-    path = folder / "job.log"
-    path.write_text(text)
-    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
-    return [each for each in found if each.severity is not Severity.NOTE]
+LOGS = logs_of("f126-")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +52,7 @@ def found_in(text: str, folder: Path) -> list[Finding]:
     ],
 )
 def test_evidence_beside_an_error_names_its_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
-    found = found_in(LOGS[name], tmp_path)
+    found = loud(LOGS[name], tmp_path)
     assert title in found[0].title
     assert fix in found[0].fix
     assert len(found) == 1, "what follows is a note"
@@ -99,7 +88,7 @@ ORPHAN = LOGS["orphan-holds-memory"]
     ],
 )  # fmt: skip
 def test_what_only_looks_like_it_decides_nothing(text: str, title: str, tmp_path: Path) -> None:
-    assert not [each.title for each in found_in(text, tmp_path) if title in each.title]
+    assert not [each.title for each in loud(text, tmp_path) if title in each.title]
 
 
 def test_two_findings_that_explain_each_other_do_not_both_vanish(tmp_path: Path) -> None:
@@ -107,7 +96,7 @@ def test_two_findings_that_explain_each_other_do_not_both_vanish(tmp_path: Path)
         "birch:511:560 [0] misc/socket.cc:520 NCCL WARN socketPollConnect: connect to 172.20.9.4<39417> returned "
         "Connection timed out, exceeded error retry count after 34 attempts\n"
     )
-    assert [each.name for each in found_in(text, tmp_path)] == ["connection-timeout"]
+    assert [each.name for each in loud(text, tmp_path)] == ["connection-timeout"]
 
 
 def test_rows_below_another_question_are_not_of_the_first_table() -> None:

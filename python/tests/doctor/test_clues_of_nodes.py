@@ -6,21 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.examine import examine
-from busbw.doctor.facts import gather
-from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.reading.inputs import Inputs, read_inputs
+from .asked import logs_of, loud
 
-from .corpus.load import cases
-
-LOGS = {each.name.removeprefix("f136-"): each.text for each in cases() if each.name.startswith("f136-")}
-
-
-def loud(text: str, folder: Path) -> list[Finding]:
-    path = folder / "job.log"
-    path.write_text(text)
-    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
-    return [each for each in found if each.severity is not Severity.NOTE]
+LOGS = logs_of("f136-")
 
 
 @pytest.mark.parametrize(

@@ -6,21 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.examine import examine
-from busbw.doctor.facts import gather
-from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.reading.inputs import Inputs, read_inputs
+from busbw.doctor.finding import Severity
 
-from .corpus.load import cases
+from .asked import logs_of, loud
 
-LOGS = {each.name.removeprefix("f134-"): each.text for each in cases() if each.name.startswith("f134-")}
-
-
-def loud(text: str, folder: Path) -> list[Finding]:
-    path = folder / "job.log"
-    path.write_text(text)
-    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
-    return [each for each in found if each.severity is not Severity.NOTE]
+LOGS = logs_of("f134-")
 
 
 @pytest.mark.parametrize(

@@ -6,21 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.examine import examine
-from busbw.doctor.facts import gather
-from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.reading.inputs import Inputs, read_inputs
+from .asked import logs_of, loud
 
-from .corpus.load import cases
-
-LOGS = {each.name.removeprefix("f137-"): each.text for each in cases() if each.name.startswith("f137-")}
-
-
-def found_in(text: str, folder: Path) -> list[Finding]:
-    path = folder / "job.log"
-    path.write_text(text)
-    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
-    return [each for each in found if each.severity is not Severity.NOTE]
+LOGS = logs_of("f137-")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +50,7 @@ def found_in(text: str, folder: Path) -> list[Finding]:
     ],
 )
 def test_what_stands_beside_decides(name: str, title: str, fix: str, tmp_path: Path) -> None:
-    first = found_in(LOGS[name], tmp_path)[0]
+    first = loud(LOGS[name], tmp_path)[0]
     assert title in first.title
     assert fix in first.fix
 
@@ -87,14 +75,14 @@ def test_what_stands_beside_decides(name: str, title: str, fix: str, tmp_path: P
 )  # fmt: skip
 def test_what_only_looks_like_it(name: str, old: str, new: str, gone: str, tmp_path: Path) -> None:
     assert old in LOGS[name]
-    assert not any(gone in each.title for each in found_in(LOGS[name].replace(old, new), tmp_path))
+    assert not any(gone in each.title for each in loud(LOGS[name].replace(old, new), tmp_path))
 
 
 def test_the_exit_code_of_a_command_is_no_fault_of_ssh(tmp_path: Path) -> None:
-    names = [each.name for each in found_in(LOGS["too-many-files-under-pdsh"], tmp_path)]
+    names = [each.name for each in loud(LOGS["too-many-files-under-pdsh"], tmp_path)]
     assert names[0] == "too-many-files"
     assert "ssh-launch" not in names
 
 
 def test_a_kernel_on_a_gpu_that_is_lost_is_no_bug_of_the_program(tmp_path: Path) -> None:
-    assert [each.name for each in found_in(LOGS["kernel-on-a-lost-gpu"], tmp_path)] == ["gpu-off-bus"]
+    assert [each.name for each in loud(LOGS["kernel-on-a-lost-gpu"], tmp_path)] == ["gpu-off-bus"]

@@ -6,21 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.examine import examine
-from busbw.doctor.facts import gather
-from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.reading.inputs import Inputs, read_inputs
+from .asked import logs_of, loud
 
-from .corpus.load import cases
-
-LOGS = {each.name.removeprefix("f132-"): each.text for each in cases() if each.name.startswith("f132-")}
-
-
-def found_in(text: str, folder: Path) -> list[Finding]:
-    path = folder / "job.log"
-    path.write_text(text)
-    found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
-    return [each for each in found if each.severity is not Severity.NOTE]
+LOGS = logs_of("f132-")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +69,7 @@ def found_in(text: str, folder: Path) -> list[Finding]:
     ],
 )
 def test_lists_beside_an_error_name_its_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
-    found = found_in(LOGS[name], tmp_path)
+    found = loud(LOGS[name], tmp_path)
     assert title in found[0].title
     assert fix in found[0].fix
     assert len(found) == 1, "what follows is a note"
@@ -111,12 +99,12 @@ def test_lists_beside_an_error_name_its_cause(name: str, title: str, fix: str, t
     ],
 )
 def test_what_only_looks_alike_names_no_such_cause(text: str, title: str, tmp_path: Path) -> None:
-    found = found_in(text, tmp_path)
+    found = loud(text, tmp_path)
     assert found and not any(title in each.title for each in found)
 
 
 def test_ucx_without_cuda_is_no_fault_where_nothing_was_lost_by_it(tmp_path: Path) -> None:
     crash = LOGS["ucx-py-crashes"].splitlines()[-1]
-    assert found_in(LOGS["ucx-py-crashes"].replace(crash, ""), tmp_path) == []
+    assert loud(LOGS["ucx-py-crashes"].replace(crash, ""), tmp_path) == []
     killed = LOGS["ucx-py-crashes"].replace(crash, "[rank1]: RuntimeError: mask must be bool")
-    assert [each.name for each in found_in(killed, tmp_path)] == ["python-exception"]
+    assert [each.name for each in loud(killed, tmp_path)] == ["python-exception"]
