@@ -141,7 +141,7 @@ BOUNDS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (
         "ranks are counted before they are listed",
-        "doctor/findings/init_incomplete.py",
+        "doctor/findings/ranks/init_incomplete.py",
         "if tells and not ended else []\n        hosts",
         "if nranks else []\n        hosts",
         f"{_COST} -k cost_a_list",

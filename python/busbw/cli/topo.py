@@ -166,7 +166,7 @@ def _weakness(graph: GraphFile, machine: Machine) -> list[str]:
     """What the doctor says of these channels on that machine."""
     from busbw.doctor.facts import GIVEN, Facts
     from busbw.doctor.finding import Severity
-    from busbw.doctor.findings.graph_file import examine
+    from busbw.doctor.findings.settings.graph_file import examine
     from busbw.doctor.reading.snapshot import Snapshot
     from busbw.machine.nccl.conf import Origin, Setting
 

@@ -19,25 +19,12 @@ from busbw.doctor.clues.unneeded import without_unneeded
 from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings import (
-    FINDINGS,
-    below_expected,
-    flat_topology,
-    gpu_missing,
-    init_incomplete,
-    mtu_path,
-    nccl_warnings,
-    nic_far,
-    nic_missing,
-    nvlinks_down,
-    pcie_link,
-    port_speeds,
-    setting_breaks,
-    settings_differ,
-    slow_host,
-    steps_slower,
-    suspect_setting,
-)
+from busbw.doctor.findings import FINDINGS
+from busbw.doctor.findings.figures import below_expected, slow_host, steps_slower
+from busbw.doctor.findings.machine import flat_topology, gpu_missing, nvlinks_down, pcie_link
+from busbw.doctor.findings.network import mtu_path, nic_far, nic_missing, port_speeds
+from busbw.doctor.findings.ranks import init_incomplete, nccl_warnings
+from busbw.doctor.findings.settings import setting_breaks, settings_differ, suspect_setting
 from busbw.doctor.meanings.acts import with_act
 from busbw.doctor.meanings.advice import with_advice
 from busbw.doctor.meanings.codes import with_code

@@ -11,7 +11,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
-from busbw.doctor.findings.nccl_warnings import cut_warning
+from busbw.doctor.findings.ranks.nccl_warnings import cut_warning
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.meanings.topics import is_dull
 from busbw.doctor.of_files import hidden_by_files, shown_by_files, unjudged_machine

@@ -11,7 +11,7 @@ from busbw.doctor.clues import jobs as clue_jobs
 from busbw.doctor.clues import pods as clue_pods
 from busbw.doctor.clues import ports as clue_ports
 from busbw.doctor.clues import sequels
-from busbw.doctor.findings import build_lock
+from busbw.doctor.findings.ranks import build_lock
 from busbw.doctor.reading.smi_rows import spelled
 
 from .asked import logs_of, loud

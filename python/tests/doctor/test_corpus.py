@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from busbw.base.effort import EFFORT
 from busbw.cli.main import main
+from busbw.doctor import signatures
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
@@ -90,6 +92,14 @@ def test_silence_is_not_called_health(
 def test_the_page_lists_every_signature_as_it_is() -> None:
     shown = (Path(__file__).parents[3] / "docs" / "reference" / "signatures.md").read_text(encoding="utf-8")
     assert shown == page(), "run python3 tools/doctor_page"
+
+
+def test_every_signature_stands_in_the_folder_of_its_stage() -> None:
+    for folder in Path(signatures.__file__).parent.iterdir():
+        for file in folder.glob("[!_]*.py"):
+            module = import_module(f"{signatures.__name__}.{folder.name}.{file.stem}")
+            assert module.SIGNATURE.stage.name.lower() == folder.name, file.stem
+            assert SIGNATURES[module.SIGNATURE.name] is module.SIGNATURE
 
 
 @pytest.mark.parametrize("each", SIGNATURES.values(), ids=list(SIGNATURES))

@@ -12,7 +12,7 @@ from busbw.doctor.examine import examine, worst
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS
-from busbw.doctor.findings.network_interface import matches
+from busbw.doctor.findings.network.network_interface import matches
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.remedy import without
 from busbw.doctor.text import describe
@@ -47,7 +47,7 @@ def loud(snapshot: Snapshot, records: tuple[Record, ...] = ()) -> set[str]:
 
 def test_every_file_of_a_finding_is_in_the_list() -> None:
     folder = Path(__file__).resolve().parents[2] / "busbw" / "doctor" / "findings"
-    files = {path.stem.replace("_", "-") for path in folder.glob("*.py") if path.stem != "__init__"}
+    files = {path.stem.replace("_", "-") for path in folder.glob("*/[!_]*.py")}
     assert files == set(FINDINGS)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.base.effort import ALLOWED, EFFORT
 from busbw.doctor.facts import gather
-from busbw.doctor.findings import init_incomplete
+from busbw.doctor.findings.ranks import init_incomplete
 from busbw.doctor.lines import sieve
 from busbw.doctor.lines import work_limit as log_work
 from busbw.doctor.lines.scan import Scanning

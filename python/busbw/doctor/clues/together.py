@@ -12,7 +12,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.meanings.memory import with_memory
 from busbw.doctor.meanings.stacks import with_stack
-from busbw.doctor.signatures.watchdog_timeout import BOTH_WAIT
+from busbw.doctor.signatures.effect.watchdog_timeout import BOTH_WAIT
 
 _OF_XLA = re.compile(r"jaxlib|XlaRuntimeError|JaxRuntimeError|\bxla/|/xla/")
 XLA_CURE = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from busbw.base.text import clean
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.scanned import Scan
-from busbw.doctor.signatures.gpu_memory_full import TOO_LARGE
+from busbw.doctor.signatures.program.gpu_memory_full import TOO_LARGE
 
 NAME = "gpu-memory-full"
 _PLAIN = "a GPU's memory is full"

@@ -1,4 +1,4 @@
-"""All signatures: each file here holds one; `busbw.doctor.signature` says what one is."""
+"""All signatures: each file holds one, in the folder of its stage; `busbw.doctor.signature` says what one is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from busbw.doctor.signature import Signature
 
 
 def _found() -> list[Signature]:
-    """One of each file, in the order of their names."""
-    return [
-        import_module(f"{__name__}.{file}").SIGNATURE for file in sorted(each.name for each in iter_modules(__path__))
-    ]
+    """One of each file, in the order of the files' names."""
+    folders = [import_module(f"{__name__}.{each.name}") for each in iter_modules(__path__) if each.ispkg]
+    files = [(each.name, folder.__name__) for folder in folders for each in iter_modules(folder.__path__)]
+    return [import_module(f"{folder}.{file}").SIGNATURE for file, folder in sorted(files)]
 
 
 SIGNATURES: Mapping[str, Signature] = {signature.name: signature for signature in _found()}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.one_rail import largest
+from busbw.doctor.findings.network.one_rail import largest
 from busbw.doctor.signature import Stage
 from busbw.records import Record
 

@@ -10,7 +10,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.nic_far import by_distance
+from busbw.doctor.findings.network.nic_far import by_distance
 from busbw.doctor.near_nics import chosen_far
 from busbw.doctor.remedy import evidence, removal, without
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
-from busbw.doctor.findings import below_expected, one_rail
+from busbw.doctor.findings.figures import below_expected
+from busbw.doctor.findings.network import one_rail
 from busbw.doctor.meanings.suspect_rows import ROWS
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.doctor.signature import Stage

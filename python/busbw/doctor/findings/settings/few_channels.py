@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.capacity import channels_GBps, links_GBps, loss
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings import p2p_disabled
+from busbw.doctor.findings.settings import p2p_disabled
 from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 

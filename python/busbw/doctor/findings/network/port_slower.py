@@ -10,7 +10,8 @@ from itertools import chain
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings import below_expected, one_rail, slow_host, steps_slower
+from busbw.doctor.findings.figures import below_expected, slow_host, steps_slower
+from busbw.doctor.findings.network import one_rail
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 

@@ -11,7 +11,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Stage
-from busbw.doctor.signatures import nccl_versions
+from busbw.doctor.signatures.setting import nccl_versions
 from busbw.importers.values import version_of_code
 from busbw.machine.nccl.log_model import NcclLog, Said
 

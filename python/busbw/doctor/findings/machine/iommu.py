@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.acs import peer_to_peer_over_pcie
+from busbw.doctor.findings.machine.acs import peer_to_peer_over_pcie
 
 NAME = "iommu"
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings import below_expected, one_rail, steps_slower
+from busbw.doctor.findings.figures import below_expected, steps_slower
+from busbw.doctor.findings.network import one_rail
 from busbw.doctor.signature import Stage
 
 NAME = "slowed-by"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings import below_expected
+from busbw.doctor.findings.figures import below_expected
 from busbw.doctor.signature import Stage
 
 NAME = "gpu-shared"

@@ -1,0 +1,1 @@
+"""What tables and steps say of a job, against what its machine should deliver."""

@@ -1,0 +1,1 @@
+"""What one machine is and lacks: GPUs, links, limits, libraries."""

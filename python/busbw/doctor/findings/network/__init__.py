@@ -1,0 +1,1 @@
+"""What the network between hosts is, has lost or does not give."""

@@ -1,0 +1,1 @@
+"""What the ranks of a job did: which one waits, for whom, and why."""

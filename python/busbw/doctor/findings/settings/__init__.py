@@ -1,0 +1,1 @@
+"""Settings that cost bandwidth, break a job or differ between ranks."""

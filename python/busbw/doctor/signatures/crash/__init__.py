@@ -1,0 +1,1 @@
+"""Processes that crash without naming the reason."""

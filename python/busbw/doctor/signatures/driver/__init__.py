@@ -1,0 +1,1 @@
+"""Faults of drivers and of the GPU runtime."""

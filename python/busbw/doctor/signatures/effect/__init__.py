@@ -1,0 +1,1 @@
+"""Effects: what the other ranks and the tools tell after a fault."""

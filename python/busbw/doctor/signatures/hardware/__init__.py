@@ -1,0 +1,1 @@
+"""Faults of hardware: GPUs, links, NICs, memory, power and cooling."""

@@ -1,0 +1,1 @@
+"""Faults of the launch: launchers, rendezvous, schedulers."""

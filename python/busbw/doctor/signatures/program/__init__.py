@@ -1,0 +1,1 @@
+"""Faults of the program that calls the collectives."""

@@ -1,0 +1,1 @@
+"""Settings and plugins that do not fit."""
