@@ -11,13 +11,11 @@ from busbw.doctor.clues import finders as clue_finders
 from busbw.doctor.clues import network as clue_network
 from busbw.doctor.clues import platforms as clue_platforms
 from busbw.doctor.clues import programs as clue_programs
-from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.sharpen import CLUES
 from busbw.doctor.examine import examine
 from busbw.doctor.facts import gather
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.reading.inputs import Inputs, read_inputs
-from busbw.doctor.reading.shown import CLUED
 
 from .corpus.load import cases
 
@@ -154,11 +152,6 @@ def test_what_was_tried_and_what_is_loaded_tell_where_the_fault_lies(
 ) -> None:
     found = first(text, tmp_path)
     assert title in found.title and fix in found.fix
-
-
-def test_logs_are_kept_for_every_finding_that_clues_may_sharpen() -> None:
-    # Those of other findings are of the same lines.
-    assert set(FINDERS) | set(CLUES) <= CLUED
 
 
 def test_no_text_of_a_clue_is_too_long() -> None:

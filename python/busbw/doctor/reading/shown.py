@@ -22,23 +22,6 @@ MOST_LETTERS = 2_000_000
 """Of all logs together: findings look at each line several times."""
 _PER_LINE = 3
 """Of what a call may spend."""
-CLUED = frozenset(
-    {"no-interface", "no-route", "connection-timeout", "master-unreachable", "nic-hot", "ib-port-down", "ib-retry"}
-    | {"ib-completion-error", "ib-connect-timeout", "ib-remote-error", "ib-local-error", "ib-invalid-gid"}
-    | {"ibv-call-failed", "duplicate-gpu", "undefined-symbol", "efa-error", "port-in-use", "collective-mismatch"}
-    | {"collective-order", "watchdog-timeout", "flight-recorder", "ib-devices-missing", "nvshmem-init", "cuda-ipc"}
-    | {"gpu-permission", "cuda-not-supported", "memlock", "p2p-broken", "init-incomplete", "illegal-access"}
-    | {"stuck-in-collective", "server-waits", "disk-full", "file-system", "rendezvous-timeout", "xla-error"}
-    | {"mixed-networks", "version-mismatch", "connection-refused", "wrong-interface", "remote-error", "wrong-results"}
-    | {"node-lost", "gpu-memory-error", "cuda-call-failed", "invalid-argument", "nccl-error", "dns", "rank-count"}
-    | {"slurm-resources", "gpu-memory-full", "python-exception", "gpu-not-visible", "driver-mismatch"}
-    | {"net-plugin-not-found", "network-not-found", "worlds-of-one", "calls-differ", "container-start", "mpi-launch"}
-    | {"unknown-error", "stands-still", "nvls-multicast"}
-    | {"host-memory", "registration-failed", "loopback-interface", "ray-error"}
-    | {"vm-topology", "efa-missing", "sharp", "iommu-fault", "engine-mismatch", "stale-store", "stuck-at-start"}
-    | {"driver-not-loaded", "nvml-missing", "gpu-exception", "ssh-launch"}
-)
-"""What leaves several readings, between which other lines of the log may decide: commands, scripts, what was tried."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
@@ -86,7 +69,7 @@ def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown,
     telling = [
         file
         for file, scan in zip((each for each in files if each.text is not None or not each.why), scans, strict=True)
-        if scan.kinds["shown"] or not CLUED.isdisjoint(scan.hits) or (scan.began[0] and not (scan.alive or scan.ended))
+        if scan.kinds["shown"] or scan.hits or (scan.began[0] and not (scan.alive or scan.ended))
     ]
     found, left = [], MOST_LETTERS
     for file in telling[:MOST_LOGS]:
