@@ -200,6 +200,11 @@ _MANUAL = re.compile(
 )
 _EXAMPLE = re.compile(r"#{1,5} .{0,80}\b(?:examples?|samples?|how it looks)\b", re.IGNORECASE)
 """What a text that explains errors shows below such a heading, it shows to explain."""
+_SHOWN_DOCUMENT = re.compile(
+    r"[^$#\n]{0,80}[$#] (?:cat|less|more|head(?: -n? ?\d{1,6})?|bat|glow) [\w./~-]{1,240}\.(?:md|rst|adoc)\s*$"
+)
+"""A shell's line that prints a document: what it quotes, up to the next such line, is no event."""
+_PROMPT = re.compile(r"[^$#\n]{0,80}[$#] \S")
 _EXPLAINED = re.compile(
     r"\W{0,3}\|(?=[^\n]{0,200}\|)[^\n]{0,200}\b(?:meaning|description|explanation|cause|what to do|action|remedy"
     r"|remediation|resolution|recommendation|how to fix|notes?|cure)\s{0,40}\|",
@@ -254,6 +259,8 @@ class Section:
 
     def holds(self, line: str) -> bool:
         """Whether the line is of such a part; the line that opens one is."""
+        if self._kind == "document" and not self._closes(line):
+            return True
         if self._code.holds(line) or self._opens(line):
             return True
         if self._kind and self._closes(line):
@@ -263,6 +270,9 @@ class Section:
     def _opens(self, line: str) -> bool:
         if len(line) > 200:
             return False
+        if line.rstrip().endswith((".md", ".rst", ".adoc")) and _SHOWN_DOCUMENT.match(line):
+            self._kind = "document"
+            return True
         first = line.lstrip()[:1]
         if first == "#" and self._explained and _EXAMPLE.match(line):
             self._kind = "example"
@@ -282,6 +292,8 @@ class Section:
         return self._kind != ""
 
     def _closes(self, line: str) -> bool:
+        if self._kind == "document":
+            return _PROMPT.match(line) is not None and not line.startswith("#")
         if self._kind == "comment":
             return not line.lstrip().startswith("*")
         if self._kind == "example":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.capacity import loss, through_host_GBps
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
@@ -18,6 +20,17 @@ _LEVELS = {"LOC": 0, "NVL": 1, "PIX": 2, "PXB": 3, "PHB": 4, "SYS": 6, "0": 0, "
 def examine(facts: Facts) -> Iterator[Finding]:
     off = facts.settings.get("NCCL_P2P_DISABLE")
     if off is not None and facts.whole("NCCL_P2P_DISABLE") == 1:
+        if (board := _without_p2p(facts)) is not None:
+            yield Finding(
+                NAME,
+                Severity.NOTE,
+                f"{off.name}={off.value} changes nothing: these cards have no transfers between GPUs by their make",
+                (evidence(off), board),
+                Cost("nothing"),
+                removal(off),
+                without(off),
+            )
+            return
         yield _finding(off, facts.machine, "all transfers between GPUs go through host memory")
         return
     level = facts.settings.get("NCCL_P2P_LEVEL")
@@ -30,6 +43,24 @@ def examine(facts: Facts) -> Iterator[Finding]:
         barred = _barred(facts.machine, allowed)
         if barred:
             yield _finding(level, facts.machine, f"{barred} go through host memory although PCIe could join them")
+
+
+_NO_P2P = re.compile(r"\bRTX ?[45]0(?:\d0\b|00 series)")
+"""GeForce cards from the RTX 40 series on: their driver offers no P2P, so that accelerate switches it off."""
+
+
+def _without_p2p(facts: Facts) -> Evidence | None:
+    """Where it is told that the GPUs are such cards, and none are of another make."""
+    if facts.snapshot.gpus:
+        named = [gpu for gpu in facts.snapshot.gpus if _NO_P2P.search(gpu.name)]
+        return Evidence(named[0].name, facts.who_says(named[0])) if len(named) == len(facts.snapshot.gpus) else None
+    if facts.machine is not None and facts.machine.nvlinks_per_gpu:
+        return None
+    for log in facts.shown:
+        for number, line in enumerate(log.lines, 1):
+            if _NO_P2P.search(line):
+                return Evidence(shortened(line.strip(), 160), log.source, number)
+    return None
 
 
 def _finding(setting: Setting, machine: Machine | None, what: str) -> Finding:
