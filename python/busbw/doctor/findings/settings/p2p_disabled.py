@@ -52,8 +52,10 @@ _NO_P2P = re.compile(r"\bRTX ?[45]0(?:\d0\b|00 series)")
 def _without_p2p(facts: Facts) -> Evidence | None:
     """Where it is told that the GPUs are such cards, and none are of another make."""
     if facts.snapshot.gpus:
-        named = [gpu for gpu in facts.snapshot.gpus if _NO_P2P.search(gpu.name)]
-        return Evidence(named[0].name, facts.who_says(named[0])) if len(named) == len(facts.snapshot.gpus) else None
+        named = [gpu for gpu in facts.snapshot.gpus if _NO_P2P.search(gpu.name or "")]
+        return (
+            Evidence(named[0].name or "", facts.who_says(named[0])) if len(named) == len(facts.snapshot.gpus) else None
+        )
     if facts.machine is not None and facts.machine.nvlinks_per_gpu:
         return None
     for log in facts.shown:
