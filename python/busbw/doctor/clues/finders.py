@@ -27,6 +27,7 @@ from busbw.doctor.clues.network import (
     mtu_differs,
     other_port_answers,
 )
+from busbw.doctor.clues.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.platforms import (
@@ -92,7 +93,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "worlds-of-one": (without_launcher,),
     "registration-failed": (peermem_not_loaded,),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
-    "master-unreachable": (read_as_octal, without_srun, other_port_answers, for_itself_alone, given_by_program),
+    "master-unreachable": (
+        read_as_octal,
+        without_srun,
+        nodes_alike,
+        evaluated_in_batch,
+        other_port_answers,
+        for_itself_alone,
+        given_by_program,
+    ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
     "ib-retry": (mtu_differs, gid_that_works),
@@ -109,8 +118,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_topology,),
-    "rendezvous-timeout": (read_as_octal, ids_apart, without_srun, given_by_program),
-    "port-in-use": (several_launchers, holder_of_port),
+    "rendezvous-timeout": (
+        read_as_octal,
+        ids_apart,
+        without_srun,
+        nodes_alike,
+        evaluated_in_batch,
+        given_by_program,
+    ),
+    "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path, no_instance_of_aws),

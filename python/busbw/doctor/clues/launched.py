@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from busbw.doctor.clues.node_ranks import number_of_batch
 from busbw.doctor.clues.texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -111,7 +112,8 @@ def _shows(filtered: str) -> bool:
 
 _LAUNCHERS = r"(?:torchrun|accelerate launch|deepspeed|torch\.distributed\.(?:run|launch)|composer)\b"
 _STARTED = re.compile(
-    rf"\b(?P<by>srun|mpirun|mpiexec)\b(?P<options>[^\n|;]{{0,300}}?)\s(?P<what>(?:python3? -m )?{_LAUNCHERS})"
+    r"\b(?P<by>srun|mpirun|mpiexec)\b(?P<options>(?:[^\n|;\\]|\\\n?){0,400}?)\s"
+    rf"(?P<what>(?:python3? -m )?{_LAUNCHERS})"
 )
 _ONE_TASK = re.compile(r"--ntasks-per-node[= ]1\b|ppr:1:node|-npernode 1\b")
 _COUNTS = re.compile(
@@ -153,10 +155,21 @@ def launchers_per_node(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
             if counts.get("tasks") and counts.get("nodes", 1) > 1
             else ""
         )
+        what = named(run["what"], 40)
+        by_batch = number_of_batch(text)
+        of_port = finding.name == "port-in-use"
+        each = "all of them want the same port" if of_port else "each starts ranks from the first GPU on"
+        fix = _ONCE.format(what=what) + (". Another port does not help: all of them take it" if of_port else "")
+        if by_batch is not None:
+            fix += f". The batch script evaluates ${by_batch[0]} itself, where it is 0: leave that to srun's task"
         return Sharper(
-            f"{run['by']} starts {per} launchers ({named(run['what'], 40)}) on each node{where}, and each starts "
-            f"ranks from the first GPU on: {finding.title.partition(': ')[0]}",
-            _ONCE.format(what=named(run["what"], 40)),
-            (text.evidence(run.start()), *((text.evidence(told.start()),) if told else ())),
+            f"{run['by']} starts {per} launchers ({what}) on each node{where}, and {each}: "
+            f"{finding.title.partition(': ')[0]}",
+            fix,
+            (
+                text.evidence(run.start()),
+                *((text.evidence(told.start()),) if told else ()),
+                *((by_batch[1],) if by_batch is not None else ()),
+            ),
         )
     return None
