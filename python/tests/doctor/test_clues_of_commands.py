@@ -19,6 +19,17 @@ CASES = {each.name: each.text for each in cases()}
         ("f139-machine-rank-alike", "the same node rank (0): gpu-a and gpu-b", "--machine_rank 1"),
         ("f139-number-of-the-batch-script", "evaluates $SLURM_NODEID itself", "single quotes"),
         ("f139-launchers-want-a-port", "srun starts 4 launchers (accelerate launch)", "Another port does not help"),
+        ("f139-port-answers-by-hand", "its port answers", "a node rank of its own"),
+        ("f139-free-before-the-start", "within this very job", "one launcher per node"),
+        ("f139-limit-of-the-shell", "though a shell's limit is unlimited", "grep locked /proc/PID/limits"),
+        ("f139-no-firewall", "the interface is wrong, or a security group", "set NCCL_SOCKET_IFNAME"),
+        ("f139-setting-that-did-not-help", "wait for one of them", "never ends: --disable-custom-all-reduce"),
+        ("f139-lids-and-no-gids", "fabric, routing or a dead peer", "between the two. Raise"),
+        ("f139-bound-to-one-gpu", "its own GPU alone (--accel-bind=g)", "leave --accel-bind=g out"),
+        ("f139-one-device-each", "local rank 3: CUDA_VISIBLE_DEVICES=3", "take number 0 in each"),
+        ("f139-server-and-trainer", "the inference server and the trainer use the same GPU", "vllm_mode=\"colocate\""),
+        ("f139-fused-nics", "fused NICs (mlx5_4+mlx5_5)", "NCCL_NET_MERGE_LEVEL=LOC"),
+        ("f139-no-sync-of-own-code", "refuses no_sync under ZeRO stage 2", "accumulate by themselves"),
     ],
 )  # fmt: skip
 def test_what_the_log_shows_beside_an_error_decides(name: str, title: str, fix: str, tmp_path: Path) -> None:
@@ -48,3 +59,31 @@ LATE = "torch.distributed.DistStoreError: wait timeout after 900000ms, keys: /no
 )  # fmt: skip
 def test_what_only_looks_like_it_decides_nothing(text: str, title: str, tmp_path: Path) -> None:
     assert title not in first(text, tmp_path).title
+
+
+WAITS = (
+    "INFO 05-11 10:11:12 shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds. This "
+    "typically happens when some processes are hanging.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("It hangs unless I start it with NCCL_P2P_DISABLE=1.", True),
+        ("Still fine with NCCL_P2P_DISABLE=1.", True),
+        ("- NCCL_P2P_DISABLE=1: no difference", False),
+        ("With `NCCL_P2P_DISABLE=1` it still hangs", False),
+        ("Setting NCCL_P2P_DISABLE=1 doesn't help.", False),
+    ],
+)
+def test_a_setting_that_did_not_help_leaves_the_cure(said: str, kept: bool, tmp_path: Path) -> None:
+    assert ("NCCL_P2P_DISABLE" in first(f"{said}\n{WAITS * 2}", tmp_path).fix) is kept
+
+
+def test_a_port_that_answers_is_one_of_the_finding(tmp_path: Path) -> None:
+    other = "Connection to 192.0.2.14 22222 port [tcp/ssh] succeeded!\n"
+    late = (
+        "[W1 socket.cpp:464] [c10d] The client socket has timed out after 900s while trying to connect to (a, 29500)."
+    )
+    assert "answers" not in first(other + late, tmp_path).title

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.texts import Sharper, Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
+from busbw.doctor.meanings.beside_rows import BESIDE_ROWS
 from busbw.doctor.meanings.clue_rows import CLUE_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
 
@@ -44,7 +46,7 @@ def _rows(text: str) -> Iterator[Clue]:
 
 def _all() -> dict[str, tuple[Clue, ...]]:
     found: dict[str, tuple[Clue, ...]] = {}
-    for table in (CLUE_ROWS, NODE_ROWS):
+    for table in (BESIDE_ROWS, CLUE_ROWS, NODE_ROWS):
         for names, text in table.items():
             rows = tuple(_rows(text))
             for name in names.split():
@@ -58,7 +60,12 @@ CLUES = _all()
 def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that what stands beside them decides, by that."""
     texts = texts_of(facts)
-    return _by_acs([_told(each, facts, texts) if each.severity is not Severity.NOTE else each for each in findings])
+    return _by_acs(
+        [
+            without_excluded(_told(each, facts, texts), texts) if each.severity is not Severity.NOTE else each
+            for each in findings
+        ]
+    )
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:

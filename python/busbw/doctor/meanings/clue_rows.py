@@ -62,7 +62,14 @@ _ONE_EACH = (
     r"(?:\b(?:srun|sbatch|salloc) [^\n]{0,200}|#SBATCH )"
     r"(?P<option>--gpus-per-task[= ](?:\w{1,30}:)?1\b"
     r"|--tres-bind[= ]gres/gpu:(?:verbose,)?(?:single:1|per_task:1|map:|mask:)"
-    r"|--gpu-bind[= ](?:verbose,)?(?:single:1|per_task:1|map_gpu|mask_gpu|closest)[\w:,.-]{0,30})"
+    r"|--gpu-bind[= ](?:verbose,)?(?:single:1|per_task:1|map_gpu|mask_gpu|closest)[\w:,.-]{0,30}"
+    r"|--accel-bind[= ][a-fh-z]{0,3}g\w{0,3})"
+)
+_SEES_ONE = (
+    # What a rank says of itself in one line: a local rank above 0, and one device.
+    r"^(?=[^\n]{0,200}\b(?i:local_?rank)\W{1,3}(?P<local>[1-9]\d?)\b)"
+    r"[^\n]{0,200}?(?P<one>\b(?:(?:torch\.cuda\.)?device_count(?:\(\))?|(?:num|n|visible|available)_?(?:gpus|devices))\W{1,3}1\b"
+    r"|\bCUDA_VISIBLE_DEVICES\W{1,3}\d{1,2}\b(?!,\d))"
 )
 
 CLUE_ROWS = {
@@ -217,10 +224,20 @@ unattended-upgrade|apt-daily && ^Upgrade: [^\n]{0,400}nvidia-[^\n]{0,60} \((?P<o
  of automatic upgrades: apt-mark hold, or Package-Blacklist in 50unattended-upgrades
 """,
     "gpu-not-visible": rf"""
+invalid device ordinal && {_ONE_EACH} && {_SEES_ONE} ; Slurm shows each task its own GPU alone ({{option}}), as number
+ 0, and ranks choose a GPU by their local rank, which is not there (local rank {{local}}: {{one}}) ;
+ leave {{option}} out, so that each task sees all GPUs of its node (--gpus-per-node=N or --gres=gpu:N, and
+ --gpu-bind=none). Or take number 0 in each task: torch.cuda.set_device(0), local rank modulo
+ torch.cuda.device_count(). GPUs and ranks are as many as they should be
 invalid device ordinal && {_ONE_EACH} ; Slurm shows each task its own GPU alone ({{option}}), as number 0, and ranks
  choose a GPU by their local rank, which is not there ;
  give all tasks the GPUs of their node (--gpus-per-node=N or --gres=gpu:N, and --gpu-bind=none), or take number 0 in
  each task: torch.cuda.set_device(0), local rank modulo torch.cuda.device_count()
+invalid device ordinal && {_SEES_ONE} ; each process sees one GPU alone, as number 0, and chooses a GPU by its local
+ rank, which is not there (local rank {{local}}: {{one}}) ;
+ what starts the ranks gives each its own GPU (CUDA_VISIBLE_DEVICES, --gpus-per-task, --accel-bind, a device per
+ container): take number 0 in each, local rank modulo torch.cuda.device_count(). Or let all of them see all GPUs of the
+ node and keep the local rank
 """,
     "cuda-ipc": r"""
 expandable_segments['"]?\s{0,2}[:=]\s{0,2}['"]?[Tt]rue ; memory of expandable segments cannot be shared with other

@@ -83,8 +83,8 @@ program, or another GPU
 two: change {b}, or take another choice than {a}
 ^<a> (?:currently )?(?<!not )(?<!n't )supports? (?!for\b)<b!> ; {a} supports only {b} ; use {b} there, or another \
 choice than {a}
-^(?:<a> )?(?:incompatible|not compatible) (?:with )?<b!> ; {a} does not fit {b} ; change one of the two so that \
-they fit
+^(?:<a> )?(?:(?:is|are) )?(?:incompatible|not compatible) (?:with )?<b!> ; {a} does not fit {b} ; change one of the \
+two so that they fit
 \bunsupported (?:\w{1,20} ){0,2}?<a>(?:[:=,(;]|\.(?!\w)| for | in | with | on |$) ; this {a} is not supported ; \
 choose a supported {a}{instead}, or a newer version of the program
 (?:\b(?:unknown|unrecognized|invalid|unhandled|malformed)|^(?:illegal|bad|unexpected|wrong|incorrect)) \

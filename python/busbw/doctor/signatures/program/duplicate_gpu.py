@@ -15,7 +15,8 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     if not sharers:
         return "two ranks use the same GPU"
     gpu, ranks = max(sharers.items(), key=lambda each: len(each[1]))
-    title = f"ranks {', '.join(map(str, sorted(ranks)[:8]))}{' ...' if len(ranks) > 8 else ''} use the same GPU ({gpu})"
+    who = f"{', '.join(map(str, sorted(ranks)[:8]))}{' ...' if len(ranks) > 8 else ''}"
+    title = f"ranks {who} use the same GPU (bus id {gpu})"  # NCCL calls it a CUDA device
     alone = len(ranks) > 2 and len(sharers) == 1
     return f"{title}: they see no other one, or none chose by its local rank" if alone else title
 

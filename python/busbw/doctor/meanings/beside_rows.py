@@ -1,0 +1,49 @@
+"""Rows of clues (as `clue_rows` has them) of programs that share a GPU, releases that do not fit, devices not given."""
+
+from __future__ import annotations
+
+_OF_SERVER = (
+    r"\binit_communicator\b|\binit_weights?_update_group\b|\bvllm_client\.py|\btrl vllm-serve\b|\bvllm_serve\.py"
+    r"|\bupdate_weights_from_distributed\b|\bWeightSync\w{0,20}|\bweight_update_group\b"
+)
+"""How trainers and servers of text join one communicator, by which new weights go to the server."""
+_CARD = r"^\|\s{{1,6}}{}\s{{1,4}}(?:NVIDIA|Tesla|GeForce|Quadro|AMD)[^\n]{{3,60}}"
+"""The row of a card in the table of nvidia-smi."""
+_APART = (
+    "give the server GPUs of its own: CUDA_VISIBLE_DEVICES=0 for it and CUDA_VISIBLE_DEVICES=1 (and further ones) for "
+    'the trainer. With one GPU let the trainer generate itself: vllm_mode="colocate" (newer TRL), or use_vllm=False. '
+    "NCCL refuses two ranks on one GPU in every release"
+)
+_FUSED = r"NET/IB : Made virtual device \[\d{1,3}\] name=(?P<name>\w{2,40}(?:\+\w{2,40}){1,7})"
+
+BESIDE_ROWS = {
+    "duplicate-gpu": rf"""
+{_OF_SERVER} && {_CARD.format(0)} && !{_CARD.format(1)}
+ ; the inference server and the trainer use the same GPU, the only one that nvidia-smi lists here: they are two ranks
+ of the communicator that carries new weights ; {_APART}
+{_OF_SERVER} ; the inference server and the trainer use the same GPU, and they are two ranks of the communicator that
+ carries new weights ; {_APART}
+""",
+    "vm-topology": rf"""
+Could not find NET with id \d && {_FUSED} && NCCL version (?P<version>2\.\d{{1,3}}\.\d{{1,3}}) ; NCCL {{version}} fused
+ NICs ({{name}}), found no path with them, and then asks for a NIC by a number that fusing took away: a fault of that
+ release ; another release of NCCL: newer (2.27 and later), or the one that works on these nodes. Until then switch
+ fusing off on all ranks: NCCL_NET_MERGE_LEVEL=LOC. NICs, cables and NCCL_IB_HCA are right
+Could not find NET with id \d && {_FUSED} ; NCCL fused NICs ({{name}}), found no path with them, and then asks for a NIC
+ by a number that fusing took away: a fault of that release ; another release of NCCL (2.27 and later). Until then
+ switch fusing off on all ranks: NCCL_NET_MERGE_LEVEL=LOC. NICs, cables and NCCL_IB_HCA are right
+""",
+    "python-exception": r"""
+no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage (?P<stage>[23]) &&
+ (?:accelerate|transformers|trl|lightning)/[\w/.]{2,80}" ?, line|accelerator\.py:\d|trainer\.py:\d &&
+ DeepSpeed info: version=(?P<version>0\.\d{1,3}\.\d{1,3}) ; DeepSpeed {version} refuses no_sync under ZeRO stage {stage}
+ (as all since 0.16.0 do), and the trainer's library still enters it to accumulate gradients: the releases do not fit ;
+ update transformers and accelerate to releases that leave no_sync out under DeepSpeed, or pip install
+ deepspeed==0.15.4. Until then gradient_accumulation_steps=1
+no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage (?P<stage>[23]) ; DeepSpeed
+ (0.16.0 and later) refuses no_sync under ZeRO stage {stage}, as its gradients are parted between ranks in each backward
+ pass ; where the code of a library enters it (transformers, accelerate), update that library, or pip install
+ deepspeed==0.15.4. In code of your own leave no_sync out: engine.backward and engine.step accumulate by
+ themselves. Or ZeRO stage 1
+""",
+}
