@@ -30,6 +30,16 @@ CASES = {each.name: each.text for each in cases()}
         ("f139-server-and-trainer", "the inference server and the trainer use the same GPU", "vllm_mode=\"colocate\""),
         ("f139-fused-nics", "fused NICs (mlx5_4+mlx5_5)", "NCCL_NET_MERGE_LEVEL=LOC"),
         ("f139-no-sync-of-own-code", "refuses no_sync under ZeRO stage 2", "accumulate by themselves"),
+        ("f139-one-nic-fails-its-test", "mlx5_4: a test between the hosts", "NCCL_IB_HCA=^mlx5_4"),
+        ("f139-one-nic-of-both-hosts", "ibp54s0: ranks of 2 hosts name no other one", "NCCL_IB_HCA=^ibp54s0"),
+        ("f139-no-devices-in-the-pod", "/dev/infiniband is missing here", "RDMA device plugin"),
+        ("f139-names-of-another-host", "NCCL_IB_HCA names mlx5_0, mlx5_1, and the host has ibp24s0", "=ibp24s0,ibp"),
+        ("f139-no-provider-in-the-image", "the image lacks libibverbs", "ibverbs-providers"),
+        ("f139-undefined-of-newer-headers", "that nobody set (minCTAs) is refused", "is not to be set"),
+        ("f139-older-than-the-package", "(2.17.1, the system's package libnccl2) is older", "apt remove libnccl2"),
+        ("f139-first-node-came-late", "began at 06:21:33, after the others had waited for it since 06:00:04 and given up "
+         "at 06:15:09: it still fetched its image", "--rdzv-conf timeout"),
+        ("f139-first-node-built-software", "given up at 06:10:09: it still built software", "start together"),
     ],
 )  # fmt: skip
 def test_what_the_log_shows_beside_an_error_decides(name: str, title: str, fix: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
+from busbw.doctor.clues.begins import first_node_late
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.gradients import without_gradients
@@ -18,6 +19,7 @@ from busbw.doctor.clues.jobs import (
     split_of_checkpoint,
 )
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
+from busbw.doctor.clues.loaded_nccl import older_than_installed
 from busbw.doctor.clues.network import (
     bad_cable,
     gid_of_namespace,
@@ -30,6 +32,7 @@ from busbw.doctor.clues.network import (
 from busbw.doctor.clues.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
+from busbw.doctor.clues.one_nic import one_nic_alone
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -51,6 +54,7 @@ from busbw.doctor.clues.programs import (
 )
 from busbw.doctor.clues.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.ray import unplaced
+from busbw.doctor.clues.rdma_devices import not_given
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
@@ -64,14 +68,19 @@ Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
 FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
-    "version-mismatch": (not_listed,),
+    "hca-not-found": (not_given,),
+    "network-interface": (not_given,),
+    "version-mismatch": (not_listed, older_than_installed),
     "no-route": (
         read_as_octal,
         other_port_answers,
     ),
     "connection-timeout": (read_as_octal, other_port_answers, blocked_ports),
     "init-incomplete": (without_srun, blocked_ports),
-    "nccl-error": (blocked_ports,),
+    "nccl-error": (blocked_ports, older_than_installed),
+    "nccl-internal": (older_than_installed,),
+    "invalid-argument": (older_than_installed,),
+    "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
@@ -96,6 +105,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "master-unreachable": (
         read_as_octal,
         without_srun,
+        first_node_late,
         nodes_alike,
         evaluated_in_batch,
         other_port_answers,
@@ -104,8 +114,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
-    "ib-retry": (mtu_differs, gid_that_works),
-    "ib-completion-error": (mtu_differs, gid_that_works),
+    "ib-retry": (mtu_differs, gid_that_works, one_nic_alone),
+    "ib-completion-error": (mtu_differs, gid_that_works, one_nic_alone),
     "ib-connect-timeout": (gid_that_works, rails_apart),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (mtu_differs,),
@@ -122,6 +132,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         read_as_octal,
         ids_apart,
         without_srun,
+        first_node_late,
         nodes_alike,
         evaluated_in_batch,
         given_by_program,

@@ -25,6 +25,11 @@ must be initiali[sz]ed via|_INITIALIZER|ncclDevCommRequirements|struct\w* (?:siz
  gets was not filled by its initializer: the program was built for the headers of another release ;
  begin with the macro that is named (NCCL_CONFIG_INITIALIZER, NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER) and build against
  the headers of the NCCL that is loaded; until then load the release that it was built for
+Invali[dg] config (?P<what>[\w /]{2,40}?)(?: attribute)? value -2147483648 ; a field of ncclConfig_t that nobody set
+ ({what}) is refused: its undefined value comes from newer headers, and the NCCL that is loaded is older than those ;
+ load the NCCL that the program was built for. For PyTorch that is nvidia-nccl-cu12 of its own release: leave other
+ copies out of LD_PRELOAD and LD_LIBRARY_PATH. The line `NCCL version` tells which one is loaded. That field is not to
+ be set
 Invali[dg] config (?P<what>[\w /]{2,40}?)(?: attribute)?(?: value (?P<value>[\w/-]{1,30}))?$ ; ncclConfig_t holds a
  value that NCCL refuses: {what} {value} ;
  correct that field, or leave it unset (start from NCCL_CONFIG_INITIALIZER). In PyTorch it is
