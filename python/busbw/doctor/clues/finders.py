@@ -29,12 +29,12 @@ from busbw.doctor.clues.network import (
 )
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
+from busbw.doctor.clues.own_address import address_of_node
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
     interface_with_address,
     no_instance_of_aws,
-    of_topology,
 )
 from busbw.doctor.clues.pods import headless, pending_pod, worker_not_ready
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
@@ -50,10 +50,13 @@ from busbw.doctor.clues.programs import (
 )
 from busbw.doctor.clues.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.ray import unplaced
+from busbw.doctor.clues.registered import size_by_hand
+from busbw.doctor.clues.releases import of_links
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
+from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -68,8 +71,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         read_as_octal,
         other_port_answers,
     ),
-    "connection-timeout": (read_as_octal, other_port_answers, blocked_ports),
-    "init-incomplete": (without_srun, blocked_ports),
+    "connection-timeout": (read_as_octal, other_port_answers, address_of_node, blocked_ports),
+    "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
@@ -80,19 +83,29 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "connection-refused": (
         read_as_octal,
         for_itself_alone,
+        address_of_node,
     ),
     "wrong-interface": (given_by_program, interface_with_address),
     "loopback-interface": (
         not_in_workers,
         given_by_program,
     ),
-    "stuck-at-start": (without_srun,),
+    "stuck-at-start": (
+        tasks_overridden,
+        without_srun,
+    ),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (peermem_not_loaded,),
+    "registration-failed": (size_by_hand, peermem_not_loaded),
+    "gdr-unavailable": (size_by_hand,),
+    "memlock": (size_by_hand,),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
-    "master-unreachable": (read_as_octal, without_srun, other_port_answers, for_itself_alone, given_by_program),
+    "master-unreachable": (
+        *(read_as_octal, tasks_overridden, without_srun, other_port_answers, for_itself_alone, given_by_program),
+        address_of_node,
+    ),
+    "ports-exhausted": (address_of_node,),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
     "ib-retry": (mtu_differs, gid_that_works),
@@ -102,14 +115,16 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-remote-error": (mtu_differs,),
     "ib-local-error": (mtu_differs,),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody),
-    "ibv-call-failed": (gid_of_namespace, gid_of_nobody),
+    "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody),
     "duplicate-gpu": (launchers_per_node, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
-    "efa-error": (older_libfabric, closed_modules),
+    "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
-    "vm-topology": (of_topology,),
-    "rendezvous-timeout": (read_as_octal, ids_apart, without_srun, given_by_program),
+    "vm-topology": (of_links,),
+    "rendezvous-timeout": (
+        *(read_as_octal, ids_apart, tasks_overridden, without_srun, given_by_program, address_of_node),
+    ),
     "port-in-use": (several_launchers, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
