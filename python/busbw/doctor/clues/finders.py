@@ -27,6 +27,7 @@ from busbw.doctor.clues.network import (
     mtu_differs,
     other_port_answers,
 )
+from busbw.doctor.clues.nvlinks import counting_link
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.own_address import address_of_node
@@ -54,6 +55,7 @@ from busbw.doctor.clues.registered import size_by_hand
 from busbw.doctor.clues.releases import of_links
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
+from busbw.doctor.clues.served import part_of_server
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
@@ -78,7 +80,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
-    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
+    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model),
     "connection-refused": (
         read_as_octal,
@@ -106,6 +108,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         address_of_node,
     ),
     "ports-exhausted": (address_of_node,),
+    "nvlink-error": (counting_link,),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
     "ib-retry": (mtu_differs, gid_that_works),

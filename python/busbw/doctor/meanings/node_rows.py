@@ -65,6 +65,12 @@ _FOLDER_CURE = (
 )
 
 NODE_ROWS = {
+    "libibverbs-missing": r"""
+Failed to open libibverbs && \buverbs\d{1,3}\b[^\n]{0,80}$ && !dlv?sym failed ; the image lacks libibverbs, so that
+ NCCL uses sockets, though the RDMA devices are in the container (/dev/infiniband) ; install libibverbs1,
+ ibverbs-providers and rdma-core in the image (apt-get, dnf), on all nodes; ldconfig -p lists libibverbs.so.1 then, and
+ NCCL says NET/IB : Using. Devices, ports and drivers are there; plugin and GPU Direct come after it
+""",
     "ssh-launch mpi-launch": rf"""
 {_NO_SSHD} && ^\s{{0,40}}"?image"?: {{0,30}}"?(?P<image>[\w.-]{{1,60}}[\w./:@-]{{2,120}}) && Connection refused ; the
  hosts' image has no ssh server ({{sshd}}: {{image}}), so that nobody listens for the launcher's ssh ; take an image
