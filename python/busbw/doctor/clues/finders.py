@@ -9,6 +9,7 @@ from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.gradients import without_gradients
+from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import (
     holder_of_memory,
@@ -86,7 +87,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         read_as_octal,
         for_itself_alone,
         address_of_node,
+        container_ended,
+        receiver_of_tcpx,
     ),
+    "tcpx-error": (receiver_of_tcpx,),
     "wrong-interface": (given_by_program, interface_with_address),
     "loopback-interface": (
         not_in_workers,

@@ -68,7 +68,9 @@ _LINKS = (
         "nvlink-error",
         re.compile(r"\): 74\b|NVLink uncorr|uncorrectable NVLink|NvlinkUncorr|NVLINK_UNCORR"),
         frozenset({"nvswitch-error", "gpu-firmware", "illegal-access", "process-crashed"}),
-        re.compile(r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"),
+        re.compile(
+            r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"
+        ),
     ),
     # Who was killed answers no more; Ray says it later than those who notice.
     _Link(
