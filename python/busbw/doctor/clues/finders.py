@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
@@ -112,6 +113,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         address_of_node,
     ),
     "ports-exhausted": (address_of_node,),
+    "gpu-memory-storm": (worn_memory,),
+    "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),

@@ -72,6 +72,13 @@ _LINKS = (
             r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"
         ),
     ),
+    # Who asks a GPU that is busy with its own memory waits, and is ended for it.
+    _Link(
+        "gpu-memory-storm",
+        re.compile(""),
+        frozenset({"probe-failed"}),
+        re.compile(r"dcgm|health|monitor|nvidia|[Ll]iveness", re.IGNORECASE),
+    ),
     # Who was killed answers no more; Ray says it later than those who notice.
     _Link(
         "host-memory",
