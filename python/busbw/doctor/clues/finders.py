@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.gradients import without_gradients
+from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
-from busbw.doctor.clues.jobs import (
-    holder_of_memory,
-    hub_limits,
-    ids_apart,
-    same_node_rank,
-    split_of_checkpoint,
-)
+from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.loaded_nccl import older_than_installed
 from busbw.doctor.clues.network import (
@@ -30,15 +26,16 @@ from busbw.doctor.clues.network import (
     other_port_answers,
 )
 from busbw.doctor.clues.node_ranks import evaluated_in_batch, nodes_alike
+from busbw.doctor.clues.nvlinks import counting_link
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.one_nic import one_nic_alone
+from busbw.doctor.clues.own_address import address_of_node
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
     interface_with_address,
     no_instance_of_aws,
-    of_topology,
 )
 from busbw.doctor.clues.pods import headless, pending_pod, worker_not_ready
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
@@ -55,10 +52,14 @@ from busbw.doctor.clues.programs import (
 from busbw.doctor.clues.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.ray import unplaced
 from busbw.doctor.clues.rdma_devices import not_given
+from busbw.doctor.clues.registered import size_by_hand
+from busbw.doctor.clues.releases import of_links
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
+from busbw.doctor.clues.served import part_of_server
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
+from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -71,12 +72,9 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_given,),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (
-        read_as_octal,
-        other_port_answers,
-    ),
-    "connection-timeout": (read_as_octal, other_port_answers, blocked_ports),
-    "init-incomplete": (without_srun, blocked_ports),
+    "no-route": (read_as_octal, other_port_answers),
+    "connection-timeout": (read_as_octal, other_port_answers, address_of_node, blocked_ports),
+    "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
@@ -85,32 +83,20 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
-    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
+    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model),
-    "connection-refused": (
-        read_as_octal,
-        for_itself_alone,
-    ),
+    "connection-refused": (read_as_octal, for_itself_alone, address_of_node, container_ended, receiver_of_tcpx),
     "wrong-interface": (given_by_program, interface_with_address),
-    "loopback-interface": (
-        not_in_workers,
-        given_by_program,
-    ),
-    "stuck-at-start": (without_srun,),
+    "loopback-interface": (not_in_workers, given_by_program),
+    "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (peermem_not_loaded,),
+    "registration-failed": (size_by_hand, peermem_not_loaded),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (
-        read_as_octal,
-        without_srun,
-        first_node_late,
-        nodes_alike,
-        evaluated_in_batch,
-        other_port_answers,
-        for_itself_alone,
-        given_by_program,
+        *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
+        *(other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
@@ -121,21 +107,16 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-remote-error": (mtu_differs,),
     "ib-local-error": (mtu_differs,),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody),
-    "ibv-call-failed": (gid_of_namespace, gid_of_nobody),
+    "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody),
     "duplicate-gpu": (launchers_per_node, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
-    "efa-error": (older_libfabric, closed_modules),
+    "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
-    "vm-topology": (of_topology,),
+    "vm-topology": (of_links,),
     "rendezvous-timeout": (
-        read_as_octal,
-        ids_apart,
-        without_srun,
-        first_node_late,
-        nodes_alike,
-        evaluated_in_batch,
-        given_by_program,
+        *(read_as_octal, ids_apart, tasks_overridden, without_srun, first_node_late, nodes_alike),
+        *(evaluated_in_batch, given_by_program, address_of_node),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
@@ -147,5 +128,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "calls-differ": (resumed_apart, uneven_batches),
     "stuck-in-collective": (resumed_apart,),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
+    "tcpx-error": (receiver_of_tcpx,),
+    "gdr-unavailable": (size_by_hand,),
+    "memlock": (size_by_hand,),
+    "ports-exhausted": (address_of_node,),
+    "gpu-memory-storm": (worn_memory,),
+    "steps-slower": (slow_by_one,),
+    "nvlink-error": (counting_link,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -63,6 +63,22 @@ _LINKS = (
     ),
     _Link("wrong-interface", re.compile("gives to all nodes is"), frozenset({"master-unreachable"})),
     _Link("master-unreachable", re.compile("gives to all nodes is"), frozenset({"watchdog-timeout"})),
+    # The switch tells of the same link at its other end; other GPUs' kernels wait for the one behind it.
+    _Link(
+        "nvlink-error",
+        re.compile(r"\): 74\b|NVLink uncorr|uncorrectable NVLink|NvlinkUncorr|NVLINK_UNCORR"),
+        frozenset({"nvswitch-error", "gpu-firmware", "illegal-access", "process-crashed"}),
+        re.compile(
+            r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"
+        ),
+    ),
+    # Who asks a GPU that is busy with its own memory waits, and is ended for it.
+    _Link(
+        "gpu-memory-storm",
+        re.compile(""),
+        frozenset({"probe-failed"}),
+        re.compile(r"dcgm|health|monitor|nvidia|[Ll]iveness", re.IGNORECASE),
+    ),
     # Who was killed answers no more; Ray says it later than those who notice.
     _Link(
         "host-memory",

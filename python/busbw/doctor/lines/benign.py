@@ -34,6 +34,8 @@ _WORDS = (
     r"server socket (?:cannot be initialized|on \S{1,60} has failed to listen on any IPv6)",
     # An address of IPv6 without its scope, and a family that a host has not: the next address is tried.
     r"client socket has failed to connect.{0,120}\(errno: (?:22|97)\b",
+    # localhost has an address of IPv6 in /etc/hosts, and the container has no IPv6: 127.0.0.1 is tried next.
+    r"client socket has failed to connect to \[?(?:localhost|::1)\b.{0,60}\(errno: 99\b",
     r"(?:going to|using) /tmp instead",
     r"To (?:silence|mute) this warning|current process just got forked, after parallelism",
     # What Open MPI tried and did without, and a host that does not know its own name.

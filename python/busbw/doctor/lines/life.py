@@ -13,6 +13,7 @@ ALIVE = re.compile(
     # Keras; launchers write the rank in front.
     r"|(?:^|<stdout>:|<stderr>:|\))\s{0,8}\d{1,7}/\d{1,7} .{0,80}\bloss: \d"
     r"|%\|.{1,60}\| {0,3}\d{1,9}/\d{1,9} \[.{1,60}\d(?:it/s|s/it).{0,120}loss\b"
+    r"|\bloss\W{1,3}\d[\d.e+-]{0,16}\b.{0,40}\d%\|.{1,60}\| {0,3}\d{1,9}/\d{1,9} \[.{1,60}\d(?:it/s|s/it)"
     r"|\bepoch (?:\d{1,6} )?(?:is )?complete(?:d)?\b(?!.{0,40}(?:not|never))"
     r"|\bTrial \d{1,6} finished with value: -?\d"
     r"|\bloss'?: ?'?[\d.]+.{0,120}'epoch': '?[\d.]+|(?:^|[\s:>|\]])# Avg bus bandwidth"

@@ -22,6 +22,7 @@ from busbw.doctor.meanings.particulars import PARTICULARS
 from busbw.doctor.meanings.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.meanings.runtime_errors import RUNTIME
 from busbw.doctor.meanings.sentences import meant
+from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.xids import XIDS
 
@@ -180,7 +181,10 @@ def _advised(finding: Finding, beside: Mapping[Where, Beside], texts: Mapping[Wh
 def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Finding:
     """The finding with meaning and cure of its family, of the part where it was thrown, or with its own advice."""
     places = [f"{frame.file}:{frame.name}" for frame in frames]
-    part = next((each for each in _PARTS if any(map(each[0].search, places))), None)
+    # Broken hardware is broken, and full memory full, whichever part of a program notices it.
+    known = SIGNATURES.get(finding.name)
+    notices = finding.name == "gpu-memory-full" or (known is not None and known.stage is Stage.HARDWARE)
+    part = None if notices else next((each for each in _PARTS if any(map(each[0].search, places))), None)
     files = " ".join(places[-_INNER:])
     family = _family((said, text, files) if finding.name in _ALL else (said, text), of=finding.name)
     hint = own_advice(text) if finding.name in _ALL else ""

@@ -44,8 +44,56 @@ _ON_HOST = (
     r"|^\[?(?!root@)\w{2,20}@[^\n]{0,60}[$#] ?ls [^\n]{0,40}/dev/infiniband[^\n]{0,40}\n[^\n]{0,80}\buverbs0\b"
 )
 """A prompt outside of the container, at which EFA's devices or libfabric's provider are listed."""
+_NO_SSHD = (
+    r"(?:^|[\s\"'/:])(?P<sshd>(?:/[\w.-]{1,20}){0,4}/?sshd)\"?(?:: (?:No such file|not found|command not found)"
+    r"|\"?: (?:stat [^\n]{1,40}: no such file|executable file not found|no such file))"
+)
+"""How a shell and a container runtime say that a file to be started is not there."""
+_WHOLE_FOLDER = (
+    r"hostPath\"?:\s{0,40}\{?\s{0,40}\"?path\"?: ?\"?/dev/infiniband\b(?!/)"
+    r"|(?:-v|--volume)[ =]/dev/infiniband:/dev/infiniband\b"
+)
+_NOT_OPENED = (
+    r"ibv_open_device\S{0,4} failed[^\n]{0,40}errno:? ?(?P<errno>1|13)\b"
+    r"|(?:ibv_open_device|uverbs\d{1,3}|[Cc]ouldn't open)[^\n]{0,80}"
+    r"(?P<why>Operation not permitted|Permission denied|EPERM)"
+)
+_FOLDER_CURE = (
+    "take the volume /dev/infiniband out of the manifest (hostPath and volumeMounts): vpc.amazonaws.com/efa in the "
+    "limits gives the pod its EFA devices, and only these. Then fi_info -p efa lists the provider. privileged: true "
+    "would only hide it. Security groups, plugin and libfabric are right"
+)
 
 NODE_ROWS = {
+    "libibverbs-missing": r"""
+Failed to open libibverbs && \buverbs\d{1,3}\b[^\n]{0,80}$ && !dlv?sym failed ; the image lacks libibverbs, so that
+ NCCL uses sockets, though the RDMA devices are in the container (/dev/infiniband) ; install libibverbs1,
+ ibverbs-providers and rdma-core in the image (apt-get, dnf), on all nodes; ldconfig -p lists libibverbs.so.1 then, and
+ NCCL says NET/IB : Using. Devices, ports and drivers are there; plugin and GPU Direct come after it
+""",
+    "ssh-launch mpi-launch": rf"""
+{_NO_SSHD} && ^\s{{0,40}}"?image"?: {{0,30}}"?(?P<image>[\w.-]{{1,60}}[\w./:@-]{{2,120}}) && Connection refused ; the
+ hosts' image has no ssh server ({{sshd}}: {{image}}), so that nobody listens for the launcher's ssh ; take an image
+ with openssh-server, or install it in this one (apt-get install -y openssh-server, mkdir -p /run/sshd). That sshd is
+ called in the args is right. Names, network policies, EFA and MPI's paths need nothing
+{_NO_SSHD} ; the hosts have no ssh server ({{sshd}}), so that nobody listens for the launcher's ssh ; install
+ openssh-server there and in the image (apt-get install -y openssh-server, mkdir -p /run/sshd), or take an image that
+ has it. Names, network policies and MPI's paths need nothing
+Missing privilege separation directory:? ?(?P<folder>/\S{{1,60}}) && Connection refused ; sshd ended at its start, as
+ the folder {{folder}} is not there, so that nobody listens for the launcher's ssh ; mkdir -p {{folder}} before sshd
+ starts (in the image or the pod's command), then start it anew
+no hostkeys available && Connection refused ; sshd ended at its start, as it has no host keys, so that nobody listens
+ for the launcher's ssh ; ssh-keygen -A before sshd starts (in the pod's command, or when the image is built), then
+ start it anew
+""",
+    "efa-missing efa-error": rf"""
+{_WHOLE_FOLDER} && vpc\.amazonaws\.com/efa\"?: && {_NOT_OPENED} ; the pod mounts the host's whole /dev/infiniband
+ beside the EFA devices that it was given: libfabric sees NICs there that the pod may not open, and then finds no EFA
+ at all ; {_FOLDER_CURE}
+{_WHOLE_FOLDER} && vpc\.amazonaws\.com/efa\"?: && fi_getinfo[^\n]{{0,40}}(?:-61|No data available) ; the pod mounts
+ the host's whole /dev/infiniband beside the EFA devices that it was given, so that libfabric sees devices there that
+ the pod may not open, and finds no EFA ; {_FOLDER_CURE}
+""",
     "driver-not-loaded nvml-missing": rf"""
 {_NO_NVML} && {_OF_PLUGIN} && ^GPU 0: NVIDIA|^\| NVIDIA-SMI \d|runtimes\.\W{{0,4}}nvidia\b ; the device plugin's
  container sees no driver (NVML), though the host has one: the pod was not started by NVIDIA's container runtime ;
@@ -94,7 +142,7 @@ pyxis: && Creating [\d.]{1,6} filesystem on (?P<path>/[\w./-]{1,160}\.(?:squashf
  (?:run|exec)|kubectl exec|enroot|singularity|apptainer ; the driver's libraries are {{new}}, and the loaded kernel
  module is still {{old}}: the driver was updated without a reboot ; {_REBOOT_CURE}
 """,
-    "efa-missing efa-error": rf"""
+    "efa-error efa-missing": rf"""
 {_IN_CONTAINER} && fi_getinfo: -61|optimal provider|No eligible provider && {_ON_HOST} && !--device[=
  ]\S{{0,20}}/dev/infiniband|--privileged ; the container lacks the EFA devices (/dev/infiniband/uverbs*), which the
  instance has: libfabric finds no EFA in it, and NCCL takes sockets ; docker run --device=/dev/infiniband (or each

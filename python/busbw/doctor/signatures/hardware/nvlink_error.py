@@ -8,7 +8,8 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="an NVLink of a GPU fails (Xid {xid})",
     patterns=(
-        r"^\s{0,12}Link \d{1,2}(?:: Replay Error|: Recovery Error|: CRC Error|: CRC FLIT Error)(?:s|s? Count)?: [1-9]",
+        r"^(?:GPU \d{1,3}: .{3,120}?\|)?\s{0,12}"
+        r"Link \d{1,2}(?:: Replay Error|: Recovery Error|: CRC Error|: CRC FLIT Error)(?:s|s? Count)?: [1-9]",
         r"Link \d+: <inactive>",
         *patterns("72|74|144|145|146|147|148|149|150|151|152|153|155|156"),
         r"NVLink\b.{0,80}\bBER\b.{0,40}above",

@@ -1,0 +1,66 @@
+"""Clues of NVLinks: which link of which GPU counts errors, and that its twin without such counts runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding
+
+_GPU = re.compile(r"^\W{0,4}GPU (?P<gpu>\d{1,3}): [^\n]{3,120}", re.MULTILINE)
+_COUNT = re.compile(
+    r"\bLink (?P<link>\d{1,2}): (?P<kind>Replay|Recovery|CRC|CRC FLIT|ECC|FLIT CRC) (?:Error|Err)s?(?: Count)?: "
+    r"(?P<n>\d{1,18})\b"
+)
+_FATAL = re.compile(
+    r"Xid \(PCI:(?P<bus>[0-9a-fA-F:.]{7,16})\): 74\b[^\n]{0,120}?(?:fatal error detected on link|[Ll]ink) "
+    r"(?P<link>\d{1,2})\b"
+)
+_MOST = 3
+
+
+def counting_link(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The one link, or the few, whose counters of errors stand above those of all others, or that Xid 74 names."""
+    counted = list(_counts(texts))
+    worst: dict[tuple[str, str], tuple[int, str, Text, int]] = {}
+    for gpu, link, kind, n, text, at in counted:
+        if n > worst.get((gpu, link), (0, "", text, at))[0]:
+            worst[gpu, link] = (n, kind, text, at)
+    fatal = next(((text, found) for text in texts if (found := _FATAL.search(text.text))), None)
+    if not worst and fatal is None:
+        return None
+    seen: list[Evidence] = []
+    where = f"link {fatal[1]['link']} of {fatal[1]['bus']}" if fatal else ""
+    if worst and len(worst) <= _MOST:
+        (gpu, link), (n, kind, text, at) = max(worst.items(), key=lambda each: each[1][0])
+        name = f"NVLink {link} of GPU {gpu}" if gpu else f"NVLink {link}"
+        # Only one that is the same as the driver's message names may be called it.
+        bus = f" ({fatal[1]['bus']}, Xid 74)" if fatal and fatal[1]["link"] == link else ""
+        where = f"{name}{bus} has {n} {kind} errors"
+        where += ", and all other links none" if len(worst) == 1 else f", {len(worst)} links have any"
+        seen.append(text.evidence(at))
+    if fatal:
+        seen.append(fatal[0].evidence(fatal[1].start()))
+    if not where or where in finding.title:
+        return None
+    return Sharper(
+        f"an NVLink of a GPU is faulty: {where}",
+        "take the node out of use, and have the GPU, its board or the switch's port at the other end checked and "
+        "replaced: errors that return on the same link after a reset or reboot are of the hardware. Until then: "
+        f"{finding.fix}. Errors of the switch's port, of other GPUs and of the GPU's firmware after it follow from it; "
+        "releases of programs and drivers need no change",
+        tuple(seen),
+    )
+
+
+def _counts(texts: Sequence[Text]) -> Iterator[tuple[str, str, str, int, Text, int]]:
+    """GPU, link, kind and number of each counter above 0, as `nvidia-smi nvlink -e` lists them."""
+    for text in texts:
+        heads = [(found.start(), found["gpu"]) for found in _GPU.finditer(text.text)]
+        for found in _COUNT.finditer(text.text):
+            n = int(found["n"])
+            if n:
+                gpu = next((gpu for at, gpu in reversed(heads) if at < found.start()), "")
+                yield gpu, found["link"], found["kind"], n, text, found.start()
