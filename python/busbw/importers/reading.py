@@ -19,6 +19,7 @@ from busbw.importers.flat import FORMAT as FLAT
 from busbw.importers.flat import RCCL_FORMAT as RCCL_FLAT
 from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.frame import Frame
+from busbw.importers.joined import belongs_to
 from busbw.importers.lines import Source
 from busbw.importers.nccl_messages import NcclMessages
 from busbw.importers.nccl_tests_json import FORMAT as NCCL_TESTS_JSON
@@ -305,7 +306,7 @@ class Reading:
                 self._message(line, number)
                 continue
             who, text = self._parted(line)
-            stream = self._stream(who) if who else plain
+            stream = belongs_to(self._taker, self._stream(who) if who else plain, text)
             cold = stream.is_cold and not markdown
             shape = shapes[at - 1] if shapes else shape_of(line) if cold else b""
             if cold and (self._dull.holds(line, text, stream, shape) or self._dull.was_in_vain(shape)):
