@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from busbw.base.effort import EFFORT, HINT
 from busbw.base.secrets import shortened
-from busbw.importers.agreement import agreeing
+from busbw.importers.agreement import EXACT_ROOM, TIME_ROOM, agreeing
 from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, Surroundings
 from busbw.importers.deepspeed import FORMAT as DEEPSPEED
@@ -41,6 +41,7 @@ MAX_STREAMS = 4096
 
 _EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT, DEEPSPEED})
 """Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
+_OF_THE_TIME_PRINTED = frozenset({NCCL_TESTS, RCCL_TESTS})
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _FENCE = re.compile(r"^[ \t>]*```", re.MULTILINE)
 
@@ -170,7 +171,7 @@ class Reading:
             if draft.figures.agree():
                 return True
             draft.cases, draft.figures = draft.figures.cases(), None
-        found = agreeing(draft.cases)
+        found = agreeing(draft.cases, room=EXACT_ROOM if draft.format in _OF_THE_TIME_PRINTED else TIME_ROOM)
         draft.cases = found.kept
         for sentence in [found.refused] if found.refused else found.told:
             self.problem(draft.line, sentence)
