@@ -38,6 +38,7 @@ from busbw.doctor.findings import (
     steps_slower,
     suspect_setting,
 )
+from busbw.doctor.gpu_age import with_age
 from busbw.doctor.meanings.acts import with_act
 from busbw.doctor.meanings.advice import with_advice
 from busbw.doctor.meanings.codes import with_code
@@ -65,7 +66,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
     found = with_init_sequels(with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts)))
-    found = without_unneeded(with_lost_files(found, facts), facts)
+    found = with_age(without_unneeded(with_lost_files(found, facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(
