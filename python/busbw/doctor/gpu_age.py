@@ -63,7 +63,8 @@ _AGES = (
 )  # fmt: skip
 _NEW = (
     "take a newer build: CUDA 12.8 or later (12.9 for sm_103 and sm_121), NCCL 2.26 or later built with it, and "
-    "PyTorch 2.7 or later for that CUDA. torch.cuda.get_arch_list() and cuobjdump --list-elf libnccl.so name what is in them"
+    "PyTorch 2.7 or later for that CUDA. torch.cuda.get_arch_list() and cuobjdump --list-elf libnccl.so name what they "
+    "hold"
 )
 _BLACKWELL = 100
 
