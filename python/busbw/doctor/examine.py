@@ -48,6 +48,7 @@ from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
+from busbw.doctor.whose import homes_of
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
@@ -56,7 +57,9 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     for each in facts.snapshot.others:
         alone = replace(facts.snapshot, machine=each, gpus=(), listed_gpus=None, others=())
         found += _of_machine(replace(facts, snapshot=alone, machine=each, logs=()))
-    found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts))
+    found += recognise(
+        facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts), homes=homes_of(facts)
+    )
     if (guess := guessed(facts.scans, found)) is not None:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
