@@ -132,7 +132,7 @@ def _plan_text(asked: Asked, beside: str) -> str:
     if not asked.multicast:
         lines.append("NCCL_NVLS_ENABLE=0 stays as it is: no way with NVLS is tried")
     if asked.loosened:
-        lines.append(f"emptied, since they take choices from NCCL: {', '.join(asked.loosened)}")
+        lines.append(f"taken away, since they take choices from NCCL: {', '.join(asked.loosened)}")
     return "\n".join(lines)
 
 
@@ -141,7 +141,7 @@ def _facts(asked: Asked, folder: Path) -> tuple[Asked, dict[str, str]]:
     from busbw.experiment.runner import run_trial
     from busbw.experiment.trial import Outcome
     from busbw.experiment.tune_nccl.rules import parse_facts
-    from busbw.experiment.tune_nccl.ways import facts_plan
+    from busbw.experiment.tune_nccl.ways import facts_plan, loosening
 
     kept, out = folder / "facts.txt", (folder / "facts-now.txt").resolve()
     out.unlink(missing_ok=True)
@@ -158,6 +158,7 @@ def _facts(asked: Asked, folder: Path) -> tuple[Asked, dict[str, str]]:
         )
     text = read_text(out, 1 << 20, hint="the plugin writes no such file")
     facts = parse_facts(text)
+    asked = replace(asked, loosening=loosening(asked.loosened, os.environ, facts["nccl"]))
     if not kept.exists():
         replace_text(kept, text)
         return asked, facts
@@ -351,11 +352,15 @@ def _word_verified(rules: Sequence[Rule]) -> Callable[[Proven], str]:
 
 def _use_lines(asked: Asked, facts: Mapping[str, str], output: Path, text: str) -> list[str]:
     from busbw.experiment.tune_nccl.rules import hash_of
+    from busbw.machine.nccl.conf import set_by_files, shown_path
 
     lines = [f"The table is saved in {output}. A job uses it with", f"  NCCL_TUNER_PLUGIN={shlex.quote(asked.plugin)}",
              f"  BUSBW_TUNER_TABLE={shlex.quote(str(output.resolve()))}"]  # fmt: skip
-    # An empty value NCCL takes for one that is not set, also where a conf file sets it.
-    lines += [f"  {name}=" for name in asked.loosened]
+    for name in asked.loosened:
+        value, origin = asked.loosening.get(name), set_by_files(os.environ).get(name)
+        if value is None and origin is not None:
+            lines.append(f"  line {origin.line} of {shown_path(origin.where)} removed, which sets {name}")
+        lines.append(f"  unset {name}" if value is None else f"  {name}={shlex.quote(value)}")
     if facts["nodes"] != "1":
         lines.append(f"  BUSBW_TUNER_ALIKE={hash_of(text)}")
     return lines

@@ -25,6 +25,7 @@ from busbw.doctor.findings.machine import flat_topology, gpu_missing, nvlinks_do
 from busbw.doctor.findings.network import mtu_path, nic_far, nic_missing, port_speeds
 from busbw.doctor.findings.ranks import init_incomplete, nccl_warnings
 from busbw.doctor.findings.settings import setting_breaks, settings_differ, suspect_setting
+from busbw.doctor.gpu_age import with_age
 from busbw.doctor.meanings.acts import with_act
 from busbw.doctor.meanings.advice import with_advice
 from busbw.doctor.meanings.codes import with_code
@@ -34,6 +35,7 @@ from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
 from busbw.doctor.recognise import recognise
 from busbw.doctor.signature import Stage
+from busbw.doctor.whose import homes_of
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
@@ -42,7 +44,9 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     for each in facts.snapshot.others:
         alone = replace(facts.snapshot, machine=each, gpus=(), listed_gpus=None, others=())
         found += _of_machine(replace(facts, snapshot=alone, machine=each, logs=()))
-    found += recognise(facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts))
+    found += recognise(
+        facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts), homes=homes_of(facts)
+    )
     if (guess := guessed(facts.scans, found)) is not None:
         # What a program said before its launcher ended it stands before the init that did not end of it.
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
@@ -52,7 +56,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
     found = with_init_sequels(with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts)))
-    found = without_unneeded(with_lost_files(found, facts), facts)
+    found = with_age(without_unneeded(with_lost_files(found, facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

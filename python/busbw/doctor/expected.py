@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.base.errors import UserError
+from busbw.doctor.domains import Domain, domain_of, joined, of_several
 from busbw.doctor.reading.snapshot import Snapshot
 from busbw.expect import machines
 from busbw.expect.expectation import TELLING_BYTES, Place, by_name, expected, place_of
@@ -54,10 +55,13 @@ def expected_of(record: Record, known: Known) -> Expected:
     name = gpu_of(record)
     if known.named is not None:
         refuse_other(known.named, place, name)
-    fabric, basis = _fabric(record, place, known)
+    domain = domain_of(place, known.logs, record.run.settings)
+    fabric, basis = _fabric(record, place, known, domain)
     found = expected(record, fabric, place) if fabric else {}
+    if fabric is not None and (asked := of_several(record, found, fabric, place, domain)):
+        return Expected({}, missing=asked)
     if not found and place.nodes > 1:
-        found, basis = _fastest(record, place)
+        found, basis = _fastest(record, place, domain)
     if not found:
         return Expected({}, missing=_why_unknown(record, place, known))
     figures = {at: each for at, each in found.items() if _is_number(record.cases[at])}
@@ -103,35 +107,39 @@ def _is_number(case: Case) -> bool:
     return bool(known) and all(map(math.isfinite, known))
 
 
-def _fabric(record: Record, place: Place, known: Known) -> tuple[Fabric | None, str]:
+def _fabric(record: Record, place: Place, known: Known, domain: Domain | None) -> tuple[Fabric | None, str]:
     run, machine, name = record.run, known.snapshot.machine, gpu_of(record)
     if known.named is not None:
-        return known.named, f"by the type {known.named.name}, as --machine says"
+        return joined(known.named, place, domain), f"by the type {known.named.name}, as --machine says"
     typed = machines.find(run.machine)
     if typed is not None and typed.gpus >= place.gpus:
-        return typed, ""
+        return joined(typed, place, domain), ""
     alone = by_name(run, place)
     if place.nodes == 1 and alone is not None and alone.nvlink_GBps:
         return alone, ""
     if machine is not None and len(machine.gpus) >= place.gpus:
-        found, basis = _of_topology(machine, name, place, known.logs)
+        found, basis = _of_topology(machine, name, place, known.logs, domain)
         if found is not None or place.nodes == 1:
             return found, basis
-    return (alone, "") if place.nodes == 1 else _of_logs(place, name, known.logs, alone)
+    return (alone, "") if place.nodes == 1 else _of_logs(place, name, known.logs, alone, domain)
 
 
-def _of_logs(place: Place, name: str, logs: Sequence[NcclLog], alone: Fabric | None) -> tuple[Fabric | None, str]:
+def _of_logs(
+    place: Place, name: str, logs: Sequence[NcclLog], alone: Fabric | None, domain: Domain | None
+) -> tuple[Fabric | None, str]:
     """The fabric of several nodes as logs name it, or as one NVLink domain; `alone` is a node without its NICs."""
-    fits = [each for each in machines.of_gpu(name) if each.gpus >= place.gpus]
+    fits = [joined(each, place, domain) for each in machines.of_gpu(name) if each.gpus >= place.gpus]
     for found, basis in (_named_in(logs, fits), _counted(logs, alone, fits), _domain(place, fits)):
         if found is not None:
-            return found, basis
+            return joined(found, place, domain), basis
     return None, ""
 
 
-def _of_topology(machine: Machine, name: str, place: Place, logs: Sequence[NcclLog]) -> tuple[Fabric | None, str]:
+def _of_topology(
+    machine: Machine, name: str, place: Place, logs: Sequence[NcclLog], domain: Domain | None
+) -> tuple[Fabric | None, str]:
     """The fabric of a topology; its NICs' rates are those of the one type that looks so, where it tells none."""
-    fits = [each for each in machines.of_gpu(name) if each.gpus == len(machine.gpus)]
+    fits = [joined(each, place, domain) for each in machines.of_gpu(name) if each.gpus == len(machine.gpus)]
     try:
         fabric = of_machine(_with_names(machine, name), whole=True)
     except UserError:
@@ -236,7 +244,7 @@ def _in_domain(place: Place, fabric: Fabric) -> str:
     return f"by NVLink alone: {place.nodes} hosts fit into one domain of {fabric.domain} GPUs"
 
 
-def _fastest(record: Record, place: Place) -> tuple[dict[int, Prediction], str]:
+def _fastest(record: Record, place: Place, domain: Domain | None) -> tuple[dict[int, Prediction], str]:
     """The predictions of the fastest type with these GPUs, where the table reaches them: no NIC could give it more.
 
     That it does not reach them says nothing, as hosts of these GPUs are sold with fewer and slower NICs.
@@ -246,7 +254,7 @@ def _fastest(record: Record, place: Place) -> tuple[dict[int, Prediction], str]:
         if each.gpus < place.gpus or not each.nics:
             continue
         found = {
-            at: one for at, one in expected(record, each).items()
+            at: one for at, one in expected(record, joined(each, place, domain)).items()
             if record.cases[at].bytes >= TELLING_BYTES and record.cases[at].busbw_GBps
         }  # fmt: skip
         if found and (not best or _largest(found) > _largest(best)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from busbw.base.secrets import shortened
@@ -19,6 +19,7 @@ from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
+from busbw.doctor.whose import Homes, is_elsewhere
 
 MAX_EVIDENCE = 3
 MAX_TEXT = 320
@@ -34,11 +35,12 @@ def recognise(
     one_node: bool = False,
     whole: frozenset[str] = frozenset(),
     begun: Mapping[str, int] = MappingProxyType({}),
+    homes: Homes = MappingProxyType({}),
 ) -> list[Finding]:
     """One finding for each signature that any log holds.
 
     `one_node` says that the job ran, and on one node; `whole` are the logs in which no rank's init remained open, and
-    those that tell of no init; `begun` says in which line of a log all ranks had begun an init.
+    those that tell of no init; `begun` says in which line of a log all ranks had begun an init, `homes` where they run.
     """
     merged: dict[str, list[tuple[str, Hit]]] = defaultdict(list)
     for each in scans:
@@ -57,14 +59,14 @@ def recognise(
     # A transfer that failed was between nodes, or went through the network of one.
     one_node = one_node and ("ib-completion-error" not in merged or "ib-completion-error" in survived)
     causes = {name: found for name, found in causes.items() if name not in survived & UNTIL_BEGUN}
-    follows = {name: _cause_of(name, causes, aborted=aborted, one_node=one_node, first=first) for name in causes}
-    follows |= _of_limit(
-        causes, at_limit.before_limit(causes, survived, scans), aborted=aborted, one_node=one_node, first=first
-    )
+    apart = ((a, b) for a in causes for b in causes if is_elsewhere(SIGNATURES[a], SIGNATURES[b], causes, homes))
+    job = _Job(aborted, one_node, first, frozenset(apart))
+    follows = {name: _cause_of(name, causes, job) for name in causes}
+    follows |= _of_limit(causes, at_limit.before_limit(causes, survived, scans), job)
     if one_node and (calm := _harmless_there(follows)):
         # What follows of no fault on one node ended nothing there either.
         known = {name: hits for name, hits in causes.items() if name not in calm}
-        follows |= {name: _cause_of(name, known, aborted=aborted, one_node=True, first=first) for name in known}
+        follows |= {name: _cause_of(name, known, job) for name in known}
     _break_circles(follows, causes)
     # What NCCL only warns of is an error where a call failed by it.
     grave = {cause.name for name, cause in follows.items() if cause and _is_ended_by(SIGNATURES[name], cause)}
@@ -82,19 +84,22 @@ def recognise(
     return [_of_first(each, first) for each in _ended_by(findings, last_errors)]
 
 
-def _of_limit(
-    causes: Mapping[str, Found],
-    earlier: Collection[str],
-    *,
-    aborted: Signature | None,
-    one_node: bool,
-    first: frozenset[str],
-) -> dict[str, Signature | None]:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is known of the job as a whole; `elsewhere` are pairs of cause and effect of which hosts or GPUs differ."""
+
+    aborted: Signature | None
+    one_node: bool
+    first: frozenset[str]
+    elsewhere: frozenset[tuple[str, str]]
+
+
+def _of_limit(causes: Mapping[str, Found], earlier: Collection[str], job: _Job) -> dict[str, Signature | None]:
     """What stood before a limit of time ended the job is no sequel of that, but its cause."""
     if not earlier:
         return {}
     known = {name: found for name, found in causes.items() if name != at_limit.NAME}
-    told = {name: _cause_of(name, known, aborted=aborted, one_node=one_node, first=first) for name in known}
+    told = {name: _cause_of(name, known, job) for name in known}
     roots = [name for name in earlier if told[name] is None] or list(earlier)
     root = SIGNATURES[min(roots, key=lambda name: (SIGNATURES[name].stage, first_line(causes[name])))]
     ends = {name: told[name] or root for name in at_limit.BY_LIMIT & told.keys()}
@@ -245,10 +250,9 @@ def _by_others(signature: Signature, merged: Mapping[str, Found], first: frozens
     return bool(signature.stage >= Stage.FAILURE and first and who and not who & first)
 
 
-def _cause_of(
-    name: str, merged: Mapping[str, Found], *, aborted: Signature | None, one_node: bool, first: frozenset[str]
-) -> Signature | None:
+def _cause_of(name: str, merged: Mapping[str, Found], job: _Job) -> Signature | None:
     """The found signature of which this one is a sequel; None where it stands for itself."""
+    aborted, first = job.aborted, job.first
     mine = SIGNATURES[name]
     others = [SIGNATURES[other] for other in merged if other != name]
     if first and name in _ENDS:
@@ -258,7 +262,8 @@ def _cause_of(
     elif name == "killed-by-launcher" and first and "rank-ended" in merged:
         return SIGNATURES["rank-ended"]
     # What is no fault on a single node ended nothing there. What stands beside it is another word for it.
-    others = [each for each in others if not (one_node and each.between_nodes and each.stage != mine.stage)]
+    others = [each for each in others if not (job.one_node and each.between_nodes and each.stage != mine.stage)]
+    others = [each for each in others if (each.name, name) not in job.elsewhere]
     # Nor is that which others say of a rank that had failed before the reason why it did.
     others = [each for each in others if not failed_before(mine, each, merged)]
     if aborted and name == "process-crashed":

@@ -18,7 +18,10 @@ from busbw.doctor.of_files import hidden_by_files, shown_by_files, unjudged_mach
 from busbw.machine.nccl.log_model import NcclLog
 
 MAX_NOTES = 5
-_IN_PART = re.compile(r"costs? too much|only the first .{1,40} were read|were searched for heads|contradicts itself")
+_IN_PART = re.compile(
+    r"costs? too much|only the first .{1,40} were read|were searched for heads"
+    r"|contradicts? (?:itself|themselves|each other)"
+)
 """In notes on what was not read, as it is too large: a fault may stand there."""
 
 

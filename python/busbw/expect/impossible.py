@@ -151,6 +151,7 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
     place = _place(record.run, fabric)
     peers = Peers(record.cases)
     known: dict[tuple[str, int], Bounds | None] = {}
+    exact = _is_exact(record.run)
     found = []
     for index, case in enumerate(record.cases):
         if case.outcome != "measured":
@@ -167,9 +168,15 @@ def find(record: Record, fabric: Fabric | None = None) -> list[Impossible]:
             # A time below one flight says nothing of directions and elements, which multiply rates.
             excess = limit[1] if fabric is not None and "flight" not in limit[0] else None
             found.append(Impossible(index, case, limit[0], reason_of(case, peers, excess)))
-        elif (said := contradicts(case)) is not None:
+        elif (said := contradicts(case, exact=exact and case.ranks == len(record.run.ranks))) is not None:
             found.append(Impossible(index, case, said, reason_of(case, peers, None)))
     return found
+
+
+def _is_exact(run: Run) -> bool:
+    """Whether one program printed ranks, times and bandwidths, and nobody else's list stands above its rows."""
+    of_time = run.tool.name in ("nccl-tests", "rccl-tests")
+    return of_time and bool(run.ranks) and not any(note.startswith("no header line") for note in run.notes)
 
 
 def _too_soon(case: Case) -> str | None:

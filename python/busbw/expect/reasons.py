@@ -104,23 +104,27 @@ TOLD = 0.03
 
 _FACTOR = 1.5
 """A bus factor that is off so much is none of another average or of rounding."""
+_EXACT = 1.05
+"""The same of a tool that computes both bandwidths from the time that it prints, and of ranks that it lists."""
 
 
-def contradicts(case: Case) -> str | None:
+def contradicts(case: Case, *, exact: bool = False) -> str | None:
     """How a row contradicts itself by a unit, a count or a factor, whatever its links carry; None where it does not.
 
     Older tools give no factor at all (algorithm and bus bandwidth are the same): that is a definition and no mistake.
+    With `exact` the tool says all of it of the same calls, so that any difference is a mistake.
     """
     ranks, algbw, busbw = case.ranks or 1, case.algbw_GBps or 0.0, case.busbw_GBps or 0.0
     own = algbw_GBps(case.collective, case.bytes, case.time_us, ranks) if case.time_us else None
     if own and algbw and max(own, algbw) >= 1:
         known = (8.0, 1 / 8, 1e3, 1e-3, *((float(ranks),) if ranks > 2 else ()))
-        if any(_off(algbw / own, times) <= TOLD for times in known):
+        off = max(algbw / own, own / algbw)
+        if any(_off(algbw / own, times) <= TOLD for times in known) or (exact and off >= _EXACT):
             return f"a rate of {algbw:.4g} GB/s contradicts its size and time, which give {own:.4g} GB/s"
     factor = bus_factor(case.collective, ranks)
     if factor and algbw >= 1 and busbw and _off(busbw, algbw) > TOLD:
         off = busbw / algbw / factor
-        if max(off, 1 / off) >= _FACTOR:
+        if max(off, 1 / off) >= (_EXACT if exact else _FACTOR):
             return f"a bus bandwidth of {busbw:.4g} GB/s contradicts its algorithm bandwidth of {algbw:.4g} GB/s"
     return None
 

@@ -14,6 +14,8 @@ from busbw.records import Case, Collective
 
 TIME_ROOM = 0.3
 """Of the bandwidth that size over time gives: times may be medians where bandwidths are means."""
+EXACT_ROOM = 0.05
+"""The same of a tool that computes bandwidths from the very time that it prints."""
 BUS_ROOM = 0.1
 """Of bus over algorithm bandwidth, which is one number for all rows of a run."""
 LEAST_GBPS = 0.2
@@ -36,22 +38,24 @@ class Agreement:
     refused: str | None = None
 
 
-def agreeing(cases: Sequence[Case]) -> Agreement:
-    """The cases of one run without those that contradict themselves."""
+def agreeing(cases: Sequence[Case], *, room: float = TIME_ROOM) -> Agreement:
+    """The cases of one run without those that contradict themselves; times may be off by `room`."""
     by_collective: dict[Collective, list[Case]] = {}
     for case in cases:
         by_collective.setdefault(case.collective, []).append(case)
     gone: set[int] = set()
     told: list[str] = []
     for collective, each in by_collective.items():
-        bus = list(map(_bus_ratio, each))
-        ratio = _usual(bus, BUS_ROOM)
-        if ratio is not None and not _possible(collective, ratio):
-            return Agreement([], [], _impossible(collective, ratio))
         over_time = list(map(_time_ratio, each))
-        scale = _usual(over_time, TIME_ROOM / 2)
-        for case, of_time, of_bus in zip(each, over_time, bus, strict=True):
-            why = _time_contradicts(case, of_time, scale) or _bus_contradicts(case, of_bus, ratio)
+        scale = _scale(over_time, room)
+        by_time = [_time_contradicts(case, ratio, scale, room) for case, ratio in zip(each, over_time, strict=True)]
+        bus = list(map(_bus_ratio, each))
+        # What the other rows have is told by those whose time is right.
+        usual = _usual([ratio for ratio, why in zip(bus, by_time, strict=True) if why is None], BUS_ROOM)
+        if usual is not None and not _possible(collective, usual):
+            return Agreement([], [], _impossible(collective, usual, swapped=_swapped(over_time, usual)))
+        for case, of_time, of_bus in zip(each, by_time, bus, strict=True):
+            why = of_time or _bus_contradicts(case, of_bus, usual)
             if why:
                 gone.add(id(case))
                 told.append(f"the row of {case.bytes:,} bytes contradicts itself: {why}; it was left out")
@@ -72,9 +76,30 @@ def _possible(collective: Collective, ratio: float) -> bool:
     return low * (1 - BUS_ROOM) <= ratio <= high * (1 + BUS_ROOM)
 
 
-def _impossible(collective: Collective, ratio: float) -> str:
+def _scale(ratios: Sequence[tuple[float, float] | None], room: float) -> float | None:
+    """What size over time is multiplied by to give the bandwidth: of a tool that computes it from that time, 1.
+
+    Where that fits no row of such a tool, all of them have another unit, or a payload of their own.
+    """
+    if room == EXACT_ROOM and any(each is not None and each[1] < room and _within(each, 1.0, room) for each in ratios):
+        return 1.0
+    return _usual(ratios, room / 2)
+
+
+def _swapped(over_time: Sequence[tuple[float, float] | None], ratio: float) -> bool:
+    """Whether it is the bus bandwidth that size over time gives, so that its column stands in the other's place."""
+    usual = _usual(over_time, TIME_ROOM / 2)
+    return usual is not None and abs(usual * ratio - 1) < EXACT_ROOM < abs(usual - 1)
+
+
+def _impossible(collective: Collective, ratio: float, *, swapped: bool) -> str:
     least = _LEAST.get(collective)
     allowed = "1" if least is None else f"{least:g} to {2 * least:g}"
+    if swapped:
+        return (
+            "the columns algbw and busbw contradict each other and the time in all rows, as if they were swapped: "
+            "size over time is what stands under busbw; nothing was imported"
+        )
     return (
         f"bandwidths and collective contradict each other: bus over algorithm bandwidth is {ratio:.3g}, and "
         f"{collective} has {allowed}: name the collective with --collective, or check the columns; nothing was imported"
@@ -109,8 +134,8 @@ def _within(ratio: tuple[float, float], usual: float, room: float) -> bool:
     return least < ratio[0] / usual < 1 / least
 
 
-def _time_contradicts(case: Case, ratio: tuple[float, float] | None, scale: float | None) -> str | None:
-    if ratio is None or scale is None or _within(ratio, scale, TIME_ROOM):
+def _time_contradicts(case: Case, ratio: tuple[float, float] | None, scale: float | None, room: float) -> str | None:
+    if ratio is None or scale is None or _within(ratio, scale, room):
         return None
     rate = case.bytes / (case.time_us or 1.0) / 1000
     return f"size over time is {rate:.4g} GB/s, and its algorithm bandwidth {case.algbw_GBps:.4g} GB/s"

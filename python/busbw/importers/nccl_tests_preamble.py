@@ -79,7 +79,7 @@ class Preamble:
         while at < len(lines) and len(ranks) < MAX_RANKS:
             line = lines[at]
             # What a launcher or NCCL put into a line is not ours to take off.
-            rank = _rank_in(line) if line.startswith(RANK_STARTS) and len(line) <= MAX_REMEMBERED else None
+            rank = rank_of_line(line)
             if rank is None:
                 break
             ranks.append(rank)
@@ -149,6 +149,11 @@ def _options_of(parameters: str) -> dict[str, Any]:
     if len(step) <= 20:
         options["stepfactor" if kind == "factor" else "stepbytes"] = int(step)
     return options
+
+
+def rank_of_line(line: str) -> Rank | None:
+    """The rank that a line of the list names; None for any other line."""
+    return _rank_in(line) if line.startswith(RANK_STARTS) and len(line) <= MAX_REMEMBERED else None
 
 
 @lru_cache(maxsize=4096)

@@ -24,6 +24,7 @@ OPS = frozenset({"sum", "prod", "max", "min", "avg", "mulsum"})
 VERDICTS = frozenset({"PASS", "PASSED", "OK", "FAIL", "FAILED", "WARN", "\u2713", "\u2714", "\u2705", "\u274c"})
 """What scripts put behind a row that they judged."""
 _LABELS = re.compile(r"\[\d{1,7}\]")
+_UNIT = re.compile(r"\s*\((?:us|GB/s|B|bytes|elements)\)|\s*\[(?:us|GB/s|B)\]")
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)\s+(\d\d:\d\d:\d\d)\s*$")
 
 
@@ -138,6 +139,11 @@ def cut(line: str, layout: Layout, *, one_placement: bool = False) -> Row | None
         return None
     sound = all(_group_is_sound(dict(zip(layout.groups[0], group, strict=False))) for group in row.groups)
     return row if sound else None
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a row or header between pipes, without units and marks."""
+    return [_UNIT.sub("", cell).strip(" *`") for cell in line.strip("|").split("|")]
 
 
 def begins(line: str, layout: Layout) -> bool:

@@ -33,6 +33,7 @@ from busbw.importers.nccl_tests_rows import (
     Sweep,
     begins,
     cases_of,
+    cells_of,
     cut,
     layout_of,
 )
@@ -51,8 +52,6 @@ REST_MISSING = "a row was broken by other output and its rest not found"
 NO_FIT = "looks like a row, but does not fit the header"
 HEADER_TWICE = "the header comes twice before any row: copies that were started without MPI are mixed here"
 ERROR_NOTE = "the error column is the largest deviation, not a count of wrong elements: kept as context.max_error"
-
-_UNIT = re.compile(r"\s*\((?:us|GB/s|B|bytes|elements)\)|\s*\[(?:us|GB/s|B)\]")
 
 
 class Parser:
@@ -101,7 +100,7 @@ class Parser:
 
     def _pipes(self, line: str, number_: int) -> bool:
         """A row or header between pipes, as pages show tables."""
-        cells = [_UNIT.sub("", cell).strip(" *`") for cell in line.strip("|").split("|")]
+        cells = cells_of(line)
         if self._layout is not None and "".join(cells).strip("-: ") == "":
             return True
         text = " ".join(cell or "none" for cell in cells)
@@ -317,6 +316,11 @@ class Parser:
         return is_open
 
     @property
+    def waits_for(self) -> Preamble | Layout | None:
+        """What is open: a table, whose rows follow, or what was said before one; None where nothing is."""
+        return self._layout or (None if self._preamble.is_empty else self._preamble)
+
+    @property
     def is_resting(self) -> bool:
         """Whether nothing is open: what follows is read as after any other table."""
         kept = (self._layout, self._fragment, self._failure, self._above, self._notes, self._content)
@@ -366,23 +370,15 @@ class Parser:
             format=MSCCLPP_FORMAT if before.is_mscclpp else RCCL_FORMAT if before.is_rccl else FORMAT,
             tool=before.tool,
             line=self._start + start if start else self._start,
-            collective=collective,
-            rows=len(content),
-            rows_paid=True,
-            content=content,
-            ranks=ranks,
-            size=size,
+            collective=collective, rows=len(content), rows_paid=True, content=content, ranks=ranks, size=size,
             counted=columns.ranks if collective in PER_RANK else None,
-            library=before.library,
-            program=before.program,
-            options=dict(options),
-            notes=notes,
+            library=before.library, program=before.program, options=dict(options), notes=notes,
             threads_per_process=options.get("nthreads"),
             devices_per_thread=options.get("ngpus"),
             processes=before.processes,
             end=end_of(self._failure, self._out_of_bounds, self._average, saw_footer=self._saw_footer),
             asking=None if collective else asking(columns),
-        )
+        )  # fmt: skip
         if collective:
             sweep = Sweep(layout, collective, self._preamble.options or {}, self._preamble.is_mscclpp)
             draft.figures = PlainRows(content, sweep) if self._all_plain else None

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from busbw.base.effort import EFFORT, HINT
 from busbw.base.secrets import shortened
-from busbw.importers.agreement import agreeing
+from busbw.importers.agreement import EXACT_ROOM, TIME_ROOM, agreeing
 from busbw.importers.collective import ALL, Columns, asking
 from busbw.importers.context import Document, Surroundings
 from busbw.importers.deepspeed import FORMAT as DEEPSPEED
@@ -19,6 +19,7 @@ from busbw.importers.flat import FORMAT as FLAT
 from busbw.importers.flat import RCCL_FORMAT as RCCL_FLAT
 from busbw.importers.formats import DOCUMENT_FORMATS
 from busbw.importers.frame import Frame
+from busbw.importers.joined import belongs_to
 from busbw.importers.lines import Source
 from busbw.importers.nccl_messages import NcclMessages
 from busbw.importers.nccl_tests_json import FORMAT as NCCL_TESTS_JSON
@@ -40,6 +41,7 @@ MAX_STREAMS = 4096
 
 _EXACT = frozenset({NCCL_TESTS, NCCL_TESTS_JSON, RCCL_TESTS, FLAT, RCCL_FLAT, DEEPSPEED})
 """Formats whose time and bandwidths are of the same calls, so that one follows from the other."""
+_OF_THE_TIME_PRINTED = frozenset({NCCL_TESTS, RCCL_TESTS})
 _LOOKS_LIKE_ROW = re.compile(r"\s*\d{1,20}\s+\d{1,20}\s+[a-z]\w{2,10}\s+\S+(?:\s+\S+){4,}\s*$")
 _FENCE = re.compile(r"^[ \t>]*```", re.MULTILINE)
 
@@ -169,7 +171,7 @@ class Reading:
             if draft.figures.agree():
                 return True
             draft.cases, draft.figures = draft.figures.cases(), None
-        found = agreeing(draft.cases)
+        found = agreeing(draft.cases, room=EXACT_ROOM if draft.format in _OF_THE_TIME_PRINTED else TIME_ROOM)
         draft.cases = found.kept
         for sentence in [found.refused] if found.refused else found.told:
             self.problem(draft.line, sentence)
@@ -305,7 +307,7 @@ class Reading:
                 self._message(line, number)
                 continue
             who, text = self._parted(line)
-            stream = self._stream(who) if who else plain
+            stream = belongs_to(self._taker, self._stream(who) if who else plain, text)
             cold = stream.is_cold and not markdown
             shape = shapes[at - 1] if shapes else shape_of(line) if cold else b""
             if cold and (self._dull.holds(line, text, stream, shape) or self._dull.was_in_vain(shape)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from busbw.importers.context import Document, Surroundings
 from busbw.importers.draft import Collected, Draft, Sink
 from busbw.importers.formats import LINE_FORMATS, LineParser
+from busbw.importers.nccl_tests_preamble import Preamble
+from busbw.importers.nccl_tests_rows import Layout
 from busbw.importers.nccl_tests_text import Parser as NcclTestsParser
 from busbw.importers.prefixes import BULLETS
 from busbw.records import Collective
@@ -153,6 +155,16 @@ class Stream:
     def has_tables(self) -> bool:
         """Whether nccl-tests printed tables here."""
         return self._nccl_tests is not None and self._nccl_tests.tables > 0
+
+    @property
+    def who(self) -> str:
+        """Whose lines these are; "" for those without a prefix that names anybody."""
+        return self._sink.who
+
+    @property
+    def waits_for(self) -> Preamble | Layout | None:
+        """What of nccl-tests is open here: a table, or what was said before one; None where nothing is."""
+        return None if self._nccl_tests is None else self._nccl_tests.waits_for
 
     def without_header(self, text: str, number: int) -> bool:
         """Offer a row whose header is not in the file."""

@@ -58,6 +58,45 @@ def test_the_first_call_in_which_ranks_differ_is_named(first: str, second: str, 
         assert {each.where.rpartition("/")[2] for each in two_logs[0].evidence} == {"rank0.log", "rank1.log"}
 
 
+PREFIXES = {
+    "srun -l": lambda rank: f"{rank}: ",
+    "mpirun --tag-output": lambda rank: f"[1,{rank}]<stdout>:",
+    "torchrun": lambda rank: f"[default{rank}]:",
+}
+
+
+@pytest.mark.parametrize("launcher", PREFIXES)
+def test_without_init_lines_the_rank_is_that_of_the_prefix(launcher: str, tmp_path: Path) -> None:
+    lines = [
+        f"{PREFIXES[launcher](rank)}{called(rank, 3 + step, count=32 if (rank, step) == (1, 1) else 64)}"
+        for step in range(3)
+        for rank in range(2)
+    ]
+    (found,) = differing(tmp_path, "".join(lines))
+    assert "number 4 of one communicator: rank 0 calls AllReduce of 64 elements" in found.title
+    assert "rank 1 AllReduce of 32 elements" in found.title
+
+
+def test_without_init_lines_and_prefixes_processes_and_files_name_who_calls(tmp_path: Path) -> None:
+    for logs in ((called(0, 1) + called(1, 1, count=8),), (called(0, 1), called(1, 1, count=8))):
+        (found,) = differing(tmp_path, *logs)
+        assert "n0 GPU 0 calls AllReduce of 64" in found.title and "n1 GPU 1 AllReduce of 8" in found.title
+        assert len({each.where for each in found.evidence}) == len(logs)
+
+
+def test_without_init_lines_several_communicators_are_not_compared(tmp_path: Path) -> None:
+    other = called(1, 1, count=8).replace("comm 0x51", "comm 0x99")
+    assert not differing(tmp_path, called(0, 1) + called(1, 1) + other)
+    # Another number of ranks is another communicator, and more ranks than it has are those of several.
+    assert not differing(tmp_path, called(0, 1) + called(1, 1, count=8).replace("nranks=2", "nranks=4"))
+    assert not differing(tmp_path, called(0, 1) + called(1, 1) + called(2, 1, count=8))
+
+
+def test_without_init_lines_a_group_that_was_cut_is_not_compared(tmp_path: Path) -> None:
+    whole = called(0, 1) + called(0, 1, count=8) + called(0, 2)
+    assert not differing(tmp_path, whole + called(1, 1, count=8) + called(1, 2))
+
+
 def test_calls_of_two_communicators_are_not_compared(tmp_path: Path) -> None:
     assert not differing(tmp_path, begun(0) + begun(1, "0xd0") + called(0, 1) + called(1, 1, count=9))
 

@@ -10,6 +10,8 @@ import pytest
 from busbw.cli.main import main
 from busbw.doctor.reading.inputs import Inputs, read_inputs
 from busbw.doctor.reading.snapshot import Snapshot
+from busbw.expect.fabric import of_machine
+from busbw.machine.topology.rails import rails
 from busbw.machine.topology.smi_matrix import read_matrix
 
 from .cases import with_rates
@@ -87,6 +89,19 @@ def test_ports_of_gpus_that_run_slower_than_others_are_told(
     # Where a GPU has no port of its own the host is made so.
     fewer = replace(machine, nics=machine.nics[1:])
     assert "port-speeds" not in [each.name for each in found(Snapshot("files", machine=fewer))]
+
+
+@pytest.mark.parametrize(
+    "rates",
+    [(400.0,) * 7 + (200.0,), (200.0,) * 7 + (400.0,), (400.0,) * 4 + (200.0,) * 4, (400.0,) * 6 + (200.0, 800.0)],
+)
+def test_the_doctor_and_the_prediction_name_the_same_ports_as_slow(rates: tuple[float, ...]) -> None:
+    machine = with_rates(*rates)
+    told = [each for each in found(Snapshot("files", machine=machine)) if each.name == "port-speeds"]
+    named = {evidence.fact.split(":")[0] for each in told for evidence in each.evidence}
+    assert named == {nic.name for nic in rails(machine).slow}
+    said = " ".join(of_machine(machine).net_notes)
+    assert all(name in said for name in named) and ("slower than the other ports" in said) == bool(named)
 
 
 NVL = "GPU {}: NVIDIA H100 NVL (UUID: GPU-{})\n"

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from busbw.analysis.verdict import ALPHA, of_rounds
-from busbw.base.errors import UserError
+from busbw.base.errors import UsageError, UserError
+from busbw.cli.tune_nccl import _use_lines
 from busbw.experiment.clock import Clock
 from busbw.experiment.tune_nccl.rules import Way, read_table
 from busbw.experiment.tune_nccl.search import Proven, Search, prove
-from busbw.experiment.tune_nccl.ways import Asked
+from busbw.experiment.tune_nccl.ways import Asked, loosening
 
 FACTS = "measured\nnccl 2.28.9\ngpu NVIDIA H200\ndriver 580.95.05\ntopology 1f0c5a7be39d2c44\nranks 4\nnodes 1\n"
 
@@ -152,3 +153,39 @@ def test_only_what_hinders_ends_a_proof_early(tmp_path: Path, monkeypatch: pytes
         search = Search(asked, facts, tmp_path, 3, Clock(1.0))
         search._proof("all_reduce", {1024: Way("tree/ll")}, 1.0)
     assert asked_for == [False, True]
+
+
+def test_what_the_environment_sets_is_unset_and_a_file_gets_a_value_that_is_none(
+    tmp_path: Path,
+) -> None:
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("NCCL_ALGO=Tree\nNCCL_PROTO=LL\nNCCL_MAX_NCHANNELS=4\n")
+    names = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS")
+    alone = {"NCCL_CONF_FILE": str(tmp_path / "none"), "NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}
+    # Up to 2.23 an empty list leaves none of them; the library would compute nothing.
+    assert loosening(names[:2], alone, "2.21.5") == {"NCCL_ALGO": None, "NCCL_PROTO": None}
+    by_file = {**alone, "NCCL_CONF_FILE": str(conf)}
+    assert loosening(names, by_file, "2.24.3") == {"NCCL_ALGO": "^", "NCCL_PROTO": "", "NCCL_MAX_NCHANNELS": ""}
+    assert loosening(names, by_file, "2.23.4") == {"NCCL_ALGO": "^", "NCCL_PROTO": None, "NCCL_MAX_NCHANNELS": ""}
+
+
+def test_what_a_file_of_the_system_sets_for_good_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("NCCL_PROTO=LL\n")
+    for module in ("machine.nccl.conf", "experiment.own_conf"):
+        monkeypatch.setattr(f"busbw.{module}.SYSTEM_CONF", str(conf))
+    given = {"NCCL_CONF_FILE": str(tmp_path / "none")}
+    assert loosening(("NCCL_PROTO",), given, "2.27.3") == {"NCCL_PROTO": ""}
+    with pytest.raises(UsageError, match="NCCL_PROTO cannot be unset"):
+        loosening(("NCCL_PROTO",), given, "2.21.5")
+
+
+def test_the_job_is_told_to_unset_what_was_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    conf = tmp_path / "nccl.conf"
+    conf.write_text("NCCL_PROTO=LL\n")
+    monkeypatch.setenv("NCCL_CONF_FILE", str(conf))
+    asked = Asked(("all_reduce",), 4, 1024, 4096, loosened=("NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE"),
+                  loosening={"NCCL_BUFFSIZE": ""})  # fmt: skip
+    said = "\n".join(_use_lines(asked, {"nodes": "1"}, tmp_path / "table", ""))
+    assert "unset NCCL_ALGO\n" in said and "NCCL_ALGO=" not in said
+    assert f"line 1 of {conf} removed, which sets NCCL_PROTO" in said and "NCCL_BUFFSIZE=''" in said

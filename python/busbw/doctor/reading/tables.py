@@ -26,8 +26,8 @@ PER_FILE, PER_MIB_SEARCHED = 150, 1_500
 HOW = "they cost too much; give fewer, or --whole where you trust them"
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
 LONGEST_WORD = max(map(len, _TABLE))
-CONTRADICTS = "contradicts itself"
-"""In what the importer says of a row that it leaves out."""
+CONTRADICTS = ("contradicts itself", "contradict themselves", "contradict each other")
+"""In what the importer says of a row or table that it leaves out."""
 
 
 def holding_tables(names: Sequence[str]) -> list[str]:
@@ -54,7 +54,10 @@ def tables_of(name: str) -> tuple[tuple[Record, ...], list[str]]:
 
     try:
         report = import_path(Path(name), take, most_rows=None if EFFORT.is_lifted else MAX_ROWS)
-        skimmed, refused = report.skimmed_over, [each for each in report.problems if CONTRADICTS in each]
+        skimmed, refused = (
+            report.skimmed_over,
+            [each for each in report.problems if any(word in each for word in CONTRADICTS)],
+        )
     except UserError:
         # The log that holds them is told as cut; what it holds up to there counts.
         if EFFORT.is_spent:

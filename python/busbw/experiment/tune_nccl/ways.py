@@ -9,9 +9,10 @@ from pathlib import Path
 from busbw.base.files import replace_text
 from busbw.experiment.beside import words_beside
 from busbw.experiment.factors import Factor, Level
+from busbw.experiment.own_conf import refuse_where_it_stays
 from busbw.experiment.plan import Plan
 from busbw.experiment.tune_nccl.rules import Place, Rule, Way, hash_of_file, table_text
-from busbw.machine.nccl.conf import set_by_files, values_here
+from busbw.machine.nccl.conf import set_by_files, values_here, without_effect
 
 LARGEST = 1 << 62
 CHANNELS = (32, 16, 8, 4, 2, 1)
@@ -19,6 +20,8 @@ CHANNELS = (32, 16, 8, 4, 2, 1)
 CHUNKS = (64 << 10, 256 << 10, 1 << 20)
 """Bytes of a piece; NCCL's own are 128 KiB to 512 KiB, and it takes no more than its buffers hold."""
 ASKS_FOR_CHUNKS = [2, 30]
+EMPTY_IS_NONE = [2, 24]
+"""Since then an empty list of protocols is none, and no list without any."""
 
 HINDERING = (
     "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
@@ -57,7 +60,7 @@ class Asked:
     launch: tuple[str, ...] = ()
     plugin: str = "libnccl-tuner-busbw.so"
     loosened: tuple[str, ...] = ()
-    """Variables that hinder, emptied in every variant but the baseline."""
+    """Variables that hinder, taken away in every variant but the baseline."""
     multicast: bool = True
     step: int = 2
     graphs: int = 0
@@ -66,12 +69,32 @@ class Asked:
     """The product that runs beside the calls: then the time of both together is what counts."""
     more: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Further words for the engine, by collective."""
+    loosening: Mapping[str, str | None] = field(default_factory=dict)
+    """The value that this NCCL takes for none, of those of `loosened` that are not unset."""
 
 
 def hindering(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Which of them the environment or NCCL's conf files set here."""
     by_files = set_by_files(environ)
     return tuple(name for name in HINDERING if environ.get(name) or name in by_files)
+
+
+def loosening(names: Sequence[str], environ: Mapping[str, str], nccl: str) -> dict[str, str | None]:
+    """How each of them is taken away from that NCCL: None unsets it, UsageError where a file sets it for good.
+
+    Up to 2.23 an empty NCCL_ALGO or NCCL_PROTO leaves no algorithm or protocol at all (src/graph/tuning.cc), so that an
+    empty value only answers a conf file, and only where it is none.
+    """
+    by_files = set_by_files(environ)
+    bare = {name: value for name, value in environ.items() if name not in names}
+    found: dict[str, str | None] = dict.fromkeys(names)
+    for name in (each for each in names if each in by_files):
+        found[name] = without_effect(name, values_here(bare)[name])
+        if found[name] is None and name == "NCCL_PROTO" and _version(nccl) >= EMPTY_IS_NONE:
+            found[name] = ""
+        if found[name] is None:
+            refuse_where_it_stays(name, environ)
+    return found
 
 
 def without_multicast(environ: Mapping[str, str]) -> bool:
@@ -96,13 +119,16 @@ def with_channels(best: Sequence[Way]) -> list[Way]:
 
 def with_chunks(fastest: Sequence[Way], nccl: str) -> list[Way]:
     """The fastest with other chunks, where this NCCL asks for them; LL and LL128 have pieces of their own."""
-    numbers = [int(part) if part.isdecimal() else 0 for part in nccl.split(".")[:2]]
-    if numbers < ASKS_FOR_CHUNKS:
+    if _version(nccl) < ASKS_FOR_CHUNKS:
         return []
     return [
         Way(way.name, way.channels, chunk) for way in fastest for chunk in CHUNKS
         if way.name.endswith("/simple") and not way.name.startswith("collnet")
     ]  # fmt: skip
+
+
+def _version(nccl: str) -> list[int]:
+    return [int(part) if part.isdecimal() else 0 for part in nccl.split(".")[:2]]
 
 
 def plan_of(asked: Asked, collective: str, ways: Sequence[Way], facts: Mapping[str, str], folder: Path) -> Plan:
@@ -134,11 +160,10 @@ def facts_plan(asked: Asked, out: Path) -> Plan:
 
 def environment_of(asked: Asked, table: Path) -> dict[str, str | None]:
     """What makes NCCL follow a table, on several nodes too: all ranks of a trial read this file."""
-    loosened: dict[str, str | None] = dict.fromkeys(asked.loosened, "")
     alike = hash_of_file(table)
     return {
-        **loosened, **_of_graphs(asked), "NCCL_TUNER_PLUGIN": asked.plugin,
-        "BUSBW_TUNER_TABLE": str(table.resolve()), "BUSBW_TUNER_ALIKE": alike,
+        **{name: asked.loosening.get(name) for name in asked.loosened}, **_of_graphs(asked),
+        "NCCL_TUNER_PLUGIN": asked.plugin, "BUSBW_TUNER_TABLE": str(table.resolve()), "BUSBW_TUNER_ALIKE": alike,
     }  # fmt: skip
 
 

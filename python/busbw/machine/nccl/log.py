@@ -362,7 +362,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], Handler], ...] = tuple(
             _counts,
         ),
         (r"threadThresholds (.{1,200})", _thresholds),
-        (r"(?:cudaDriverVersion \d+|CC O(?:ff|n).*|P2P Chunksize.*|MNNVL .*|Comm config .*)$", _known),
+        (r"(?:cudaDriverVersion \d+|CC O(?:ff|n).*|P2P Chunksize.*|MNNVL (?!\d cliqueId).*|Comm config .*)$", _known),
         (r"Check P2P Type \w+ (\d)", _direct),
         (r"NCCL version (\S{1,60})", _version),
         (r"Using network (\S{1,60})", _network),

@@ -6,14 +6,15 @@ import re
 from dataclasses import replace
 
 from busbw.machine.nccl.log_lines import Line
-from busbw.machine.nccl.log_model import Hardware, Said
+from busbw.machine.nccl.log_model import Clique, Hardware, Said
 
 MAX_PORTS = 256
 PATTERN = (
     r"NET/OFI Running on (?P<platform>[\w.-]{2,40}) platform|NVLS multicast support is (?P<no>not) available"
+    r"|MNNVL (?P<mnnvl>\d) cliqueId [0-9a-f]{1,16} cliqueSize (?P<clique>\d{1,6})\b.*"
     r"|\+ NET\[(?P<rate>\d{1,5}(?:\.\d{1,8})?)\] - (?P<port>NET/[\w-]{1,20})"
 )
-"""AWS's plugin, NCCL src/transport/nvls.cc, and src/graph/topo.cc, which prints GB/s."""
+"""AWS's plugin, NCCL src/transport/nvls.cc, src/init.cc, and src/graph/topo.cc, which prints GB/s."""
 
 
 class HardwareSeen:
@@ -30,6 +31,11 @@ class HardwareSeen:
             self.known = replace(known, platform=known.platform or Said(found["platform"], line.number))
         elif found["no"]:
             self.known = replace(known, no_multicast=known.no_multicast or said)
+        elif found["clique"]:
+            # Splits of a communicator have smaller ones.
+            if known.clique is None or int(found["clique"]) > known.clique.gpus:
+                clique = Clique(int(found["clique"]), found["mnnvl"] != "0", line.number)
+                self.known = replace(known, clique=clique)
         else:
             # Every rank prints the tree of its own host.
             sayer = (line.host, line.pid, line.tid)

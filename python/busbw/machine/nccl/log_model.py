@@ -139,6 +139,15 @@ class Communicator:
 
 
 @dataclass(frozen=True, slots=True)
+class Clique:
+    """GPUs of a communicator that one NVLink domain joins, whether NCCL uses it over hosts, and the line."""
+
+    gpus: int
+    used: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """What a log says of the machine: its type as a plugin names it, and GB/s by NIC as the first process counts them.
 
@@ -149,6 +158,7 @@ class Hardware:
     ports: Mapping[str, float] = field(default_factory=dict)
     ports_line: int = 0
     no_multicast: Said | None = None
+    clique: Clique | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from busbw.analysis.units import format_bytes
+from busbw.doctor.domains import domain_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.findings.network.one_rail import largest
 from busbw.doctor.signature import Stage
+from busbw.expect.expectation import place_of
 from busbw.records import Record
 
 NAME = "nvlink-domain"
@@ -27,9 +29,16 @@ def examine(facts: Facts) -> Iterator[Finding]:
         names = [rank.device.name for rank in record.run.ranks if rank.device is not None and rank.device.name]
         whole = len(names) == len(record.run.ranks) and 2 <= len(hosts) <= TRAYS and min(hosts.values()) > 1
         nics = next((rate for gpu, rate in NICS if whole and all(gpu.search(name) for name in names)), None)
-        case = largest(record) if nics is not None else None
+        case = largest(record) if nics is not None and not _apart(record, facts) else None
         if case is not None and nics is not None and 0.0 < (case.busbw_GBps or 0.0) <= nics * SLACK:
             yield _finding(record, len(hosts), case.collective, case.busbw_GBps or 0.0, case.bytes)
+
+
+def _apart(record: Record, facts: Facts) -> bool:
+    """Whether NCCL says that the job's hosts are of several domains, each of several hosts: then NICs are between."""
+    place = place_of(record.run)
+    domain = domain_of(place, facts.logs, record.run.settings) if place is not None else None
+    return place is not None and domain is not None and place.gpus < domain.gpus < place.gpus * place.nodes
 
 
 def _finding(record: Record, hosts: int, collective: str, rate: float, size: int) -> Finding:

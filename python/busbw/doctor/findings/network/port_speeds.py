@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
-from busbw.machine.topology.rails import own_port
+from busbw.machine.topology.rails import own_port, rails
 
 NAME = "port-speeds"
 _CURE = (
@@ -20,18 +20,20 @@ def examine(facts: Facts) -> Iterator[Finding]:
     machine = facts.machine
     if machine is None:
         return
+    # A GPU without a port of its own says nothing: hosts have fewer ports than GPUs by design.
+    slow = rails(machine).slow
+    if not slow:
+        return
     own = {gpu.key: port for gpu in machine.gpus if (port := own_port(machine, gpu)) is not None}
     rates = {port.name: port.speed_Gbps or 0.0 for port in own.values()}
-    fastest = max(rates.values(), default=0.0)
-    slow = [port for port in dict.fromkeys(own.values()) if (port.speed_Gbps or 0.0) < fastest]
-    # A GPU without a port of its own says nothing: hosts have fewer ports than GPUs by design.
-    if not slow or len(own) < len(machine.gpus):
-        return
+    usual = rails(machine, whole=True).Gbps
+    faster = " and more" if max(rates.values()) > usual else ""
     lowest = min(port.speed_Gbps or 0.0 for port in slow)
     yield Finding(
         NAME,
         Severity.WARNING,
-        f"{len(slow)} of {len(rates)} RDMA ports beside GPUs run at {lowest:g} Gb/s, the others at {fastest:g} Gb/s",
+        f"{len(slow)} of {len(rates)} RDMA ports beside GPUs run at {lowest:g} Gb/s, "
+        f"the others at {usual:g} Gb/s{faster}",
         tuple(
             Evidence(
                 f"{port.name}: {port.speed_Gbps:g} Gb/s, nearest to "
@@ -42,7 +44,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         ),
         Cost(
             "NCCL gives each port its channels, and all go at the rate of the slowest",
-            fastest / lowest if lowest else None,
+            usual / lowest if lowest else None,
             "from the ports' rates",
         ),
         _CURE,

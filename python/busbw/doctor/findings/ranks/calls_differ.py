@@ -20,9 +20,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
     yield Finding(
         NAME,
         Severity.ERROR,
-        f"ranks call different collectives as number {first.number:x} of one communicator: rank {one} calls "
-        f"{first.told}, rank {other} {second.told}",
-        tuple(Evidence(f"rank {rank} in {comm}: {call.told}", source, call.line) for source, rank, call, _ in two),
+        f"ranks call different collectives as number {first.number:x} of one communicator: {one} calls "
+        f"{first.told}, {other} {second.told}",
+        tuple(Evidence(f"{rank} in {comm}: {call.told}", source, call.line) for source, rank, call, _ in two),
         Cost("the job hangs, fails or computes nonsense"),
         "let all ranks take the same branches: the same number of batches, sizes, types and order of collectives. "
         "Start at the two calls that are named: what makes their sizes (uneven last batch, unused parameters)",

@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"no kernel image is available",
         r"Cuda failure 209\b",
         r"is not compatible with the current PyTorch installation",
+        r"PyTorch no longer supports this GPU because it is too old",
         r"CUDA_ERROR_NO_BINARY_FOR_GPU",
         r"named symbol not found",
         r"no kernel image is available|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU"
