@@ -8,6 +8,13 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.gids import (
+    gid_of_namespace,
+    gid_of_nobody,
+    gid_of_program,
+    gid_that_works,
+    gid_without_interface,
+)
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import (
@@ -20,15 +27,13 @@ from busbw.doctor.clues.jobs import (
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.network import (
     bad_cable,
-    gid_of_namespace,
-    gid_of_nobody,
-    gid_that_works,
     link_flaps,
     mtu_differs,
     other_port_answers,
 )
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
+from busbw.doctor.clues.paths import lost_between
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -95,14 +100,17 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "master-unreachable": (read_as_octal, without_srun, other_port_answers, for_itself_alone, given_by_program),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
-    "ib-retry": (mtu_differs, gid_that_works),
-    "ib-completion-error": (mtu_differs, gid_that_works),
-    "ib-connect-timeout": (gid_that_works, rails_apart),
+    "ib-retry": (lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),
+    "ib-completion-error": (lost_between, mtu_differs, gid_of_program, gid_that_works),
+    "ib-connect-timeout": (lost_between, gid_of_program, gid_without_interface, gid_that_works, rails_apart),
+    "kv-transfer": (gid_of_program,),
+    "nvshmem-init": (gid_of_program,),
+    "mpi-network": (gid_of_program,),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (mtu_differs,),
     "ib-local-error": (mtu_differs,),
-    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody),
-    "ibv-call-failed": (gid_of_namespace, gid_of_nobody),
+    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ibv-call-failed": (gid_of_namespace, gid_of_nobody, gid_without_interface),
     "duplicate-gpu": (launchers_per_node, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric, closed_modules),
