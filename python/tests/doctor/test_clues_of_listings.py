@@ -23,6 +23,13 @@ LOGS = logs_of("f140-")
         ("device-without-interface", "interface of mlx5_0 is in another network namespace", "Multus"),
         ("pair-without-ping", "while 10.82.2.7 reaches 10.82.2.30", "Until ping -I passes"),
         ("way-lost-while-running", "was lost while the job ran (step 4430)", "the rails are right"),
+        (
+            "rules-of-nft",
+            "lets only ports 22, 29500-29600 through, and refuses NCCL's port 38211",
+            "ip_local_port_range",
+        ),
+        ("policy-drops", "lets only ports 22, 29400-29600 through, and drops", "-s NETWORK -j ACCEPT"),
+        ("port-that-listens", "port 51077 of 192.168.4.11 listens", "nft list ruleset"),
     ],
 )
 def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
@@ -41,6 +48,11 @@ def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp
         ("device-without-interface", "LINK_UP\n", "LINK_UP netdev net1\n", "namespace"),
         ("pair-without-ping", "3 packets transmitted, 0 received", "3 packets transmitted, 3 received", "loses"),
         ("way-lost-while-running", "iteration", "sample", "was lost while"),
+        ("rules-of-nft", "tcp dport { 22,", "ip saddr 10.31.4.0/24 accept\n\t\ttcp dport { 22,", "a firewall on"),
+        ("rules-of-nft", "22, 29500", "22, 38000-39000, 29500", "a firewall on"),
+        ("policy-drops", "Chain INPUT (policy DROP)", "Chain INPUT (policy ACCEPT)", "a firewall on"),
+        ("port-that-listens", ":51077    0", ":51078    0", "listens"),
+        ("horovod-waits-for-it", "", "", "Horovod"),
     ],
 )
 def test_without_these_words_nothing_of_it_is_said(name: str, old: str, new: str, title: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.firewalls import refused_by_rules
 from busbw.doctor.clues.gids import (
     gid_of_namespace,
     gid_of_nobody,
@@ -69,11 +70,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "version-mismatch": (not_listed,),
-    "no-route": (
-        read_as_octal,
-        other_port_answers,
-    ),
-    "connection-timeout": (read_as_octal, other_port_answers, blocked_ports),
+    "no-route": (read_as_octal, other_port_answers, refused_by_rules),
+    "connection-timeout": (read_as_octal, refused_by_rules, other_port_answers, blocked_ports),
     "init-incomplete": (without_srun, blocked_ports),
     "nccl-error": (blocked_ports,),
     "dns": (read_as_octal, headless, worker_not_ready),
@@ -82,10 +80,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model),
-    "connection-refused": (
-        read_as_octal,
-        for_itself_alone,
-    ),
+    "connection-refused": (read_as_octal, for_itself_alone, refused_by_rules),
     "wrong-interface": (given_by_program, interface_with_address),
     "loopback-interface": (
         not_in_workers,
