@@ -10,27 +10,28 @@ from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.firewalls import refused_by_rules
+from busbw.doctor.clues.gids import (
+    gid_of_namespace,
+    gid_of_nobody,
+    gid_of_program,
+    gid_that_works,
+    gid_without_interface,
+)
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.loaded_nccl import older_than_installed
-from busbw.doctor.clues.network import (
-    bad_cable,
-    gid_of_namespace,
-    gid_of_nobody,
-    gid_that_works,
-    link_flaps,
-    mtu_differs,
-    other_port_answers,
-)
+from busbw.doctor.clues.network import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.nvlinks import counting_link
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.one_nic import one_nic_alone
 from busbw.doctor.clues.own_address import address_of_node
+from busbw.doctor.clues.paths import lost_between
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -72,8 +73,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_given,),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (read_as_octal, other_port_answers),
-    "connection-timeout": (read_as_octal, other_port_answers, address_of_node, blocked_ports),
+    "no-route": (read_as_octal, other_port_answers, refused_by_rules),
+    "connection-timeout": (read_as_octal, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
     "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
@@ -85,7 +86,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model),
-    "connection-refused": (read_as_octal, for_itself_alone, address_of_node, container_ended, receiver_of_tcpx),
+    "connection-refused": (
+        *(read_as_octal, for_itself_alone, refused_by_rules, address_of_node, container_ended),
+        *(receiver_of_tcpx,),
+    ),
     "wrong-interface": (given_by_program, interface_with_address),
     "loopback-interface": (not_in_workers, given_by_program),
     "stuck-at-start": (tasks_overridden, without_srun),
@@ -100,14 +104,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (bad_cable, link_flaps),
-    "ib-retry": (mtu_differs, gid_that_works, one_nic_alone),
-    "ib-completion-error": (mtu_differs, gid_that_works, one_nic_alone),
-    "ib-connect-timeout": (gid_that_works, rails_apart),
+    "ib-retry": (lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works, one_nic_alone),
+    "ib-completion-error": (lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
+    "ib-connect-timeout": (lost_between, gid_of_program, gid_without_interface, gid_that_works, rails_apart),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (mtu_differs,),
     "ib-local-error": (mtu_differs,),
-    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody),
-    "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody),
+    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody, gid_without_interface),
     "duplicate-gpu": (launchers_per_node, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
@@ -135,5 +139,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
+    "kv-transfer": (gid_of_program,),
+    "nvshmem-init": (gid_of_program,),
+    "mpi-network": (gid_of_program,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -86,6 +86,26 @@ _LINKS = (
         frozenset({"connection-refused"}),
         re.compile(r"socket\w{4,16}:? |NCCL|[Gg]loo|\bConnect to\b"),
     ),
+    # A rank that NCCL cannot connect hands no tensor to Horovod.
+    *(
+        _Link(
+            name,
+            re.compile("NCCL WARN"),
+            frozenset({"collective-mismatch"}),
+            re.compile(r"[Ss]talled (?:ops|ranks)|were submitted to be reduced|missing ranks"),
+        )
+        for name in ("connection-refused", "connection-timeout", "no-route", "wrong-interface", "ib-connect-timeout")
+    ),
+    # A ping between the pair that lost each other is no second fault.
+    *(
+        _Link(
+            name,
+            re.compile(r"ping gets no answer"),
+            frozenset({"no-route"}),
+            re.compile(r"packets transmitted|Unreach"),
+        )
+        for name in ("ib-retry", "ib-connect-timeout", "ib-completion-error")
+    ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
 )
 _GID_CHANGES = re.compile(r"GID table change")

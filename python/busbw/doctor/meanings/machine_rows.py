@@ -323,7 +323,7 @@ local ?G[Ii][Ds]?\W{0,3}fe80::(?:[\da-f]{1,4}:){0,2}[\da-f]{0,2}ff:fe[\da-f]{2}:
  RoCE (its GID) is link-local (fe80::), which no router carries to the peer's subnet ;
  unset NCCL_IB_GID_INDEX (NCCL 2.21 and later choose well), or set it to the RoCE v2 entry with an IPv4 address
  (show_gids, often 3) on all nodes
-lGid ::ffff:(?P<mine>[\d.]{5,11})\.\d{1,3} remoteGids:{2,3} ?ffff:(?!(?P=mine)\.\d{1,3}\b)(?P<peer>[\d.]{5,11})\.\d
+lGid ::ffff:(?P<mine>[\d.]{5,11})\.\d{1,3} remoteGids ?:{2,3} ?ffff:(?!(?P=mine)\.\d{1,3}\b)(?P<peer>[\d.]{5,11})\.\d
  ; a NIC of subnet {mine} sends to one of subnet {peer}, and gets no answer: their rails may have no way to each other ;
  give the NICs of all hosts the same order and cabling, so that each name is on the same rail everywhere (ibdev2netdev,
  ip addr). Set NCCL_CROSS_NIC=0, or route between the subnets. Where they are routed, try the path itself: ping -I,

@@ -1,0 +1,33 @@
+"""Whose output it is that stands in a log: the host or container of the prompt, or of the line, above it."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.doctor.clues.texts import Text
+
+STAMP = r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}Z? ?)?"
+"""The time that a runner puts before each line."""
+_HOST = r"[A-Za-z][\w.-]{0,60}?"
+_PROMPT = re.compile(
+    rf"^{STAMP}(?:\[?[\w.-]{{1,32}}@(?P<user>{_HOST})(?::[^\n$#]{{0,60}}| [^\n$#]{{0,60}}\])? ?[$#] ?\S"
+    rf"|\[?(?P<bare>{_HOST})\]?(?::[^\n$#\s]{{0,60}})?[$#] \S"
+    rf"|(?:\+ |[^\n]{{0,60}}[$#] ?)hostname(?: -\w)?\s{{0,3}}\n{STAMP}(?P<told>[A-Za-z][\w.-]{{0,60}})\s{{0,3}}$"
+    rf"|(?:-{{2,8}}|={{2,8}}|#{{2,8}}) ?(?:node-check |node |host |on )(?P<head>[A-Za-z][\w.-]{{0,60}})\b)",
+    re.MULTILINE,
+)
+_SSH = re.compile(r"\bssh (?:-\w \S{1,40} |-\w )*(?:[\w.-]{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}) \S")
+_BACK = 20_000
+"""Letters above in which the prompt may stand."""
+
+
+def host_before(text: Text, at: int) -> str:
+    """The host whose prompt or name stands last before that letter, or at which ssh ran the command; "" for none."""
+    last = None
+    for found in _PROMPT.finditer(text.text, max(0, at - _BACK), at):
+        last = found
+    if last is None:
+        return ""
+    end = text.text.find("\n", last.start())
+    away = _SSH.search(text.text, last.start(), end if end >= 0 else len(text.text))
+    return away["host"] if away else next(each for each in last.groups() if each)
