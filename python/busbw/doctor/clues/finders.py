@@ -8,6 +8,7 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.fabric_versions import of_another_release
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import (
@@ -106,6 +107,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "duplicate-gpu": (launchers_per_node, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric, closed_modules),
+    "fabric-manager": (of_another_release,),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_topology,),

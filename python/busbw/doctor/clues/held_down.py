@@ -26,8 +26,8 @@ _HOT = 85
 """Degrees at which a GPU that its hardware slows down, for no reason that it names, is too hot."""
 _BY_HAND = re.compile(r"GPU clocks are limited to (?P<MHz>\d{2,5}) MHz(?: by hand| of \d{2,5} MHz: clocks set by hand)")
 _SET = re.compile(
-    r"(?:\b(?P<who>[\w.@-]{2,40})(?:\[\d{1,8}\])?: )?(?:(?:Applications|GPU) clocks set to \W{0,2}\((?P<what>[^)\n]{3,60})\)\W?"
-    r" for GPU (?:[0-9A-Fa-f]{4,8}:)?(?P<bus>[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d))"
+    r"(?:\b(?P<who>[\w.@-]{2,40})(?:\[\d{1,8}\])?: )?(?:Applications|GPU) clocks set to \W{0,2}\([^)\n]{3,60}\)\W?"
+    r" for GPU (?:[0-9A-Fa-f]{4,8}:)?(?P<bus>[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)"
 )
 """What nvidia-smi prints where somebody sets clocks, behind the program's name as the journal writes it."""
 
@@ -87,9 +87,9 @@ def _hot(finding: Finding, hot: Sequence[_Row], rest: Sequence[_Row]) -> Finding
 
 
 def _set_low(finding: Finding, low: Sequence[_Row], rest: Sequence[_Row], facts: Facts) -> Finding:
-    MHz = min(int(found["MHz"]) for each in low if (found := _BY_HAND.search(each.cells)))
+    lowest = min(int(found["MHz"]) for each in low if (found := _BY_HAND.search(each.cells)))
     gpus = ",".join(each.gpu for each in low)
-    title = f"somebody set the clock of {_who(low)} to {MHz} MHz, and nothing set it back{_others(rest)}"
+    title = f"somebody set the clock of {_who(low)} to {lowest} MHz, and nothing set it back{_others(rest)}"
     fix = f"nvidia-smi -i {gpus} -rac and nvidia-smi -i {gpus} -rgc"
     buses = {found["bus"].lower() for each in low if (found := _BUS.search(each.cells))}
     act = _act(facts, buses)

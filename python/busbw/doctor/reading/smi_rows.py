@@ -189,7 +189,7 @@ def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
     told = []
     # GPUs of another model have other clocks and limits.
     others = [each for each in others if each.get("name") == mine.get("name")]
-    for name, words, needs_work, low in (
+    for name, words, needs_work, share in (
         ("clocks.sm", "GPU clocks are limited to {:.0f} MHz, others run at {:.0f} MHz", True, _LOW),
         (
             *(
@@ -206,10 +206,9 @@ def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
         own = _figure(mine, name)
         if own is None or not figures or (needs_work and not _works(mine)):
             continue
-        if len(figures) + 1 < _FEWEST:
-            if low != _LOW_SETTING:
-                continue
-            low = _LOW_OF_TWO
+        if len(figures) + 1 < _FEWEST and share != _LOW_SETTING:
+            continue
+        low = share if len(figures) + 1 >= _FEWEST else _LOW_OF_TWO
         # Most of the others agree: GPUs that each do something else tell nothing of this one.
         usual = median(figures)
         alike = sum(figure >= 0.9 * usual for figure in figures)
