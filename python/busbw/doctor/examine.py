@@ -15,7 +15,7 @@ from busbw.doctor.clues.power import with_power
 from busbw.doctor.clues.power_brake import with_brake
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
-from busbw.doctor.clues.together import with_loader, with_lock, with_others
+from busbw.doctor.clues.together import with_left_out, with_loader, with_lock, with_others
 from busbw.doctor.clues.unneeded import without_unneeded
 from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
@@ -49,7 +49,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
-    found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
+    found = with_left_out(_failed_in_init(_without_lost_pings(_without_doubles(found))))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(found, facts), facts)))

@@ -46,6 +46,7 @@ from busbw.doctor.findings.network import (
     perftest_slow,
     port_slower,
     port_speeds,
+    ports_left_out,
     slow_transport,
     uplinks_uneven,
 )
@@ -93,6 +94,7 @@ FINDINGS: Mapping[str, Examination] = {
         shm_disabled,
         ib_disabled,
         hca_not_found,
+        ports_left_out,
         few_channels,
         forced_algorithm,
         forced_protocol,
