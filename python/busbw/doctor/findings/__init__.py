@@ -47,6 +47,7 @@ from busbw.doctor.findings.network import (
     port_slower,
     port_speeds,
     ports_left_out,
+    service_level,
     slow_transport,
     uplinks_uneven,
 )
@@ -134,6 +135,7 @@ FINDINGS: Mapping[str, Examination] = {
         slowed_by,
         mtu_path,
         uplinks_uneven,
+        service_level,
         port_slower,
         pci_narrow,
         nvlink_domain,
