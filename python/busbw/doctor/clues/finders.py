@@ -30,6 +30,7 @@ from busbw.doctor.clues.network import (
 )
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
+from busbw.doctor.clues.operations import counted_apart
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -116,11 +117,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path, no_instance_of_aws),
-    "collective-mismatch": (without_gradients, resumed_apart, apart_in_horovod, behind_main_process),
+    "collective-mismatch": (
+        *(without_gradients, resumed_apart, apart_in_horovod, behind_main_process),
+        *(uneven_batches, counted_apart),
+    ),
+    "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
     "calls-differ": (resumed_apart, uneven_batches),
-    "stuck-in-collective": (resumed_apart,),
+    "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""
