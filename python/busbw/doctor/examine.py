@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
+from busbw.doctor.clues.held_down import with_held_down
 from busbw.doctor.clues.init_sequels import with_init_sequels
 from busbw.doctor.clues.losses import with_losses
 from busbw.doctor.clues.lost_files import with_lost_files
@@ -14,7 +15,7 @@ from busbw.doctor.clues.power import with_power
 from busbw.doctor.clues.power_brake import with_brake
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
-from busbw.doctor.clues.together import with_loader, with_lock, with_others
+from busbw.doctor.clues.together import with_left_out, with_loader, with_lock, with_others
 from busbw.doctor.clues.unneeded import without_unneeded
 from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
@@ -52,16 +53,21 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
         found = [replace(each, stage=Stage.FAILURE) if each.name == init_incomplete.NAME else each for each in found]
         found.append(guess)
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
-    found = _failed_in_init(_without_lost_pings(_without_doubles(found)))
+    found = with_left_out(_failed_in_init(_without_lost_pings(_without_doubles(found))))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
-    found = with_init_sequels(with_sequels(with_clues(with_brake(with_power(found, facts), facts), facts)))
+    found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(found, facts), facts)))
     found = with_age(without_unneeded(with_lost_files(found, facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(
         sorted(map(hidden, found), key=lambda each: (each.severity.rank, each.stage, -(each.cost.factor or 0.0)))
     )
+
+
+def _with_slowdowns(findings: list[Finding], facts: Facts) -> list[Finding]:
+    """The findings; that of GPUs slowed down tells by what, the power supply's word last, as it decides."""
+    return with_brake(with_power(with_held_down(findings, facts), facts), facts)
 
 
 def _of_machine(facts: Facts) -> list[Finding]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 from busbw.base.errors import UserError
+from busbw.base.plugin_settings import setting_of_plugin
 from busbw.doctor.another_machine import differs
 from busbw.doctor.expected import Expected, Known, expected_of
 from busbw.doctor.guess import machine_of_logs, machine_of_records
@@ -178,8 +180,11 @@ def _settings(
 ) -> dict[str, Setting]:
     """What is set here; then what logs and records say was set when they were made."""
     found = in_force(snapshot.environment, confs)
+    own = _of_plugins(snapshot)
     for log in logs:
         for each in log.variables:
+            if (each.name, each.value) in own:
+                continue  # a plugin's business, though NCCL then says that the environment sets it
             found.setdefault(each.name, Setting(each.name, each.value, Origin(log.source, each.line)))
     for record in records:
         # What a plugin sets, which has no line, is the plugin's business: nobody here need take it back.
@@ -193,6 +198,17 @@ def _settings(
     if snapshot.graph is not None and "NCCL_GRAPH_FILE" not in found:
         found["NCCL_GRAPH_FILE"] = Setting("NCCL_GRAPH_FILE", snapshot.graph.path, Origin(GIVEN))
     return found
+
+
+_ADDED = re.compile(r"^.{0,200}NCCL INFO NET/OFI .{0,120}?(?:Adding|Setting) .{1,500}$", re.MULTILINE)
+_MOST_ADDED = 64
+
+
+def _of_plugins(snapshot: Snapshot) -> set[tuple[str, str]]:
+    """Names and values of what a plugin says that it puts into the environment: it leaves alone what a user set."""
+    lines = (found[0] for file in snapshot.logs if file.text
+             for found in islice(_ADDED.finditer(file.text[:_SEARCHED]), _MOST_ADDED))  # fmt: skip
+    return {said[:2] for line in lines if (said := setting_of_plugin(line.rstrip())) is not None}
 
 
 def _parsed(file: TextFile | None, read: Callable[[bytes, str], Read]) -> Read | str | None:

@@ -73,6 +73,28 @@ def test_what_ended_or_waits_itself_is_not_the_reason(before: str, tmp_path: Pat
     assert first(before + CAUGHT.format(2), tmp_path).title.startswith("a collective (ALLREDUCE)")
 
 
+PART = "2026-08-03 10:{0:02}:00 INFO saved shard {1} of the model to /out/shard-{1}.bin\n"
+
+
+def test_parts_that_are_still_written_are_a_work(tmp_path: Path) -> None:
+    parts = [PART.format(minute, minute) for minute in range(1, 6)]
+    found = first("".join(parts[:4]) + CAUGHT.format(1) + parts[4] + CAUGHT.format(2), tmp_path)
+    assert (
+        found.title.startswith("one rank still saves a checkpoint") and "5 parts so far, one each 60 s" in found.title
+    )
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [(1, 2), (1, 2, 3)],
+    ids=["two are all", "the last part long before"],
+)
+def test_parts_that_are_all_there_are_no_work(parts: tuple[int, ...], tmp_path: Path) -> None:
+    late = CAUGHT.replace("E803 ", "E0803 10:14:41.5 1 ")
+    found = first("".join(PART.format(each, each) for each in parts) + late.format(1) + late.format(2), tmp_path)
+    assert found.title.startswith("a collective (ALLREDUCE)")
+
+
 def test_another_nodes_log_tells_what_it_does(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("Loading safetensors checkpoint shards: 100% Completed | 9/9\n" + CAUGHT.format(0))
     (tmp_path / "b.log").write_text("Loading safetensors checkpoint shards:  22% Completed | 2/9 [11:42<41:09]\n")

@@ -10,6 +10,7 @@ from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.fabric_versions import of_another_release
 from busbw.doctor.clues.firewalls import refused_by_rules
 from busbw.doctor.clues.gids import (
     gid_of_namespace,
@@ -30,6 +31,7 @@ from busbw.doctor.clues.nvlinks import counting_link
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.one_nic import one_nic_alone
+from busbw.doctor.clues.operations import counted_apart
 from busbw.doctor.clues.own_address import address_of_node
 from busbw.doctor.clues.paths import lost_between
 from busbw.doctor.clues.platforms import (
@@ -126,11 +128,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (plugin_beside_path, no_instance_of_aws),
-    "collective-mismatch": (without_gradients, resumed_apart, apart_in_horovod, behind_main_process),
+    "collective-mismatch": (
+        *(without_gradients, resumed_apart, apart_in_horovod, behind_main_process, uneven_batches),
+        *(counted_apart,),
+    ),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
     "calls-differ": (resumed_apart, uneven_batches),
-    "stuck-in-collective": (resumed_apart,),
+    "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (size_by_hand,),
@@ -142,5 +147,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
     "mpi-network": (gid_of_program,),
+    "fabric-manager": (of_another_release,),
+    "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

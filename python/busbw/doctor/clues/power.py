@@ -15,8 +15,9 @@ from busbw.doctor.reading.heads import host_of
 
 NAME = "gpu-slowdown"
 _ROW = re.compile(
-    r"(?:^|: )nvidia-smi says of GPU (?P<gpu>\d{1,3}): .{0,400}?\bpower\.limit: (?P<limit>\d{2,4})(?:\.\d{1,2})? ?W?,"
-    r".{0,300}?\bpower\.default_limit: (?P<usual>\d{2,4})\b"
+    # The columns stand in the order in which somebody asked for them.
+    r"(?:^|: )nvidia-smi says of GPU (?P<gpu>\d{1,3}): (?=.{0,400}?\bpower\.limit: (?P<limit>\d{2,4})\b)"
+    r".{0,400}?\bpower\.default_limit: (?P<usual>\d{2,4})\b"
 )
 _OF_GPU = re.compile(r"GPU (?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _LIMIT = re.compile(r"\s{4,12}(?P<kind>Current|Default) Power Limit\s{1,20}: (?P<watts>\d{2,4})(?:\.\d\d)? W")

@@ -44,6 +44,11 @@ _LINKS = (
     # Who knows which rank calls what knows why sizes do not fit.
     _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
     _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came)"), frozenset({"message-truncated"})),
+    _Link(
+        "ras-mismatch",
+        re.compile("took another branch"),
+        frozenset({"watchdog-timeout", "stuck-in-collective", "flight-recorder"}),
+    ),
     # A node throws pods out to save itself.
     _Link(
         "disk-full", re.compile(r"low on resource|DiskPressure"), frozenset({"job-cancelled"}), re.compile("Evicted")

@@ -60,6 +60,24 @@ def with_lock(findings: Sequence[Finding]) -> list[Finding]:
     ]
 
 
+_LEFT_OUT = "ports-left-out"
+_OF_LEFT_OUT = frozenset({"no-gdr", "gdr-unavailable", "one-nic", "nic-far"})
+"""What the slow port is besides, and the fast ones are not."""
+
+
+def with_left_out(findings: Sequence[Finding]) -> list[Finding]:
+    """Where a setting leaves the fast ports out, what is said of the slow one follows; no further port has to go."""
+    if not any(each.name == _LEFT_OUT for each in findings):
+        return list(findings)
+    return [
+        replace(each, severity=Severity.NOTE, title=f"follows from {_LEFT_OUT}: {each.title}")
+        if each.name in _OF_LEFT_OUT and each.severity is not Severity.NOTE
+        else each
+        for each in findings
+        if each.name != "port-rates"
+    ]
+
+
 def with_loader(findings: Sequence[Finding]) -> list[Finding]:
     """Where stacks show one rank in its loader, and others in a collective, these wait for that one."""
     loader = next((each for each in findings if each.name == "data-bound" and _by_stack(each)), None)

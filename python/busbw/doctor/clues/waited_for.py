@@ -10,6 +10,8 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.lines.busy import ALONE, KINDS, Work, counts
+from busbw.doctor.lines.hit import Hit
+from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.speakers import rank_of
 
@@ -17,6 +19,8 @@ _NEAR, _FAR = 60, 400
 """Lines before the timeout in which a work stands that was open then; farther where it counts how far it is."""
 _SHOWN = 90
 _SLOW, _TIMES = 1.0, 3.0
+_DUE = 2.0
+"""Times what a part takes: so late the next one is no more to come."""
 _SHARE = 0.9
 """Of the time that others waited: a work may have begun before they came."""
 _WAITS = frozenset({"watchdog-timeout", "rendezvous-timeout", "server-waits", "flight-recorder"})
@@ -45,7 +49,8 @@ def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
     kind = KINDS[work.kind]
     who = f"rank {rank}" if rank else "one rank" if len(scans) < 2 else f"the node of {source.rpartition('/')[2]}"
     who += "" if work.kind == "input" else " still"
-    said = clean(shortened(work.text, _SHOWN))
+    who = _silent_first(finding, scans) or who if who == "one rank still" else who
+    said = clean(shortened(work.text, _SHOWN)) + _pace(work)
     # Who is at work was started, and is reached.
     title = finding.title.partition(": some node did not start")[0]
     return replace(
@@ -54,6 +59,25 @@ def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
         fix=kind.cure,
         evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line)),
     )
+
+
+def _silent_first(finding: Finding, scans: Sequence[Scan]) -> str:
+    """Rank 0 by name, where all others up to the last say that they waited: lines without a rank are its own."""
+    waiting = {int(who) for scan in scans for who in _who_waits(finding.name, scan) if who.isdecimal()}
+    return "rank 0 still" if len(waiting) > 2 and waiting == set(range(1, max(waiting) + 1)) else ""
+
+
+def _goes_on(work: Work, hit: Hit | None) -> bool:
+    """Whether the next part was not due for long when others gave up, as times tell it."""
+    last, over = moment_of(work.text), hit.when if hit is not None else None
+    return last is not None and over is not None and 0 <= over - last <= _DUE * work.every_s
+
+
+def _pace(work: Work) -> str:
+    """How many parts are done, and how long each takes."""
+    if not work.parts:
+        return ""
+    return f", {work.parts} parts so far" + (f", one each {work.every_s:.0f} s" if work.every_s >= 1 else "")
 
 
 def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool, bool, bool, int], str, str, Work]]:
@@ -75,6 +99,8 @@ def _works(finding: Finding, scans: Sequence[Scan]) -> Iterator[tuple[tuple[bool
             near = _FAR if counted else _NEAR
             if (work.line <= scan.alive and work.kind != "input") or work.line < (first or scan.lines) - near:
                 continue  # steps came after it, or much else
+            if work.parts and not (first and work.line > first) and not _goes_on(work, hit):
+                continue  # the last part may have been the last of all
             if (rank not in behind and rank in waiting) or (work.kind == ALONE and work.line < first):
                 continue
             yield (rank in behind, counted, bool(rank), work.line), scan.source, rank, work

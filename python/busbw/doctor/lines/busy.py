@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.speakers import rank_of
 
 WORDS = (
@@ -32,9 +33,11 @@ WORDS = (
     ),
     *("warm", "data ", "data_", "files", "examples", "samples", "shards", "decod", "beam", "on main", "on the main"),
     *("on rank 0", "generating", "%|", "members", ".tar", "parquet", "archive"),
+    *(" saved", " written", "wrote ", "export", "uploaded", "copied"),
 )
 """One of these is in each line that tells of such work."""
 _MOST, _MAX_LOOK, _MOST_KINDS = 256, 400, 4096
+_DIGITS = re.compile(r"\d+")
 _ALIKE = str.maketrans("0123456789", "0000000000")
 LONG_S = 30.0
 """A work that took less is not remembered once it has ended."""
@@ -51,6 +54,29 @@ class Work(NamedTuple):
     kind: str
     line: int
     text: str
+    parts: int = 0
+    """How many parts of it are done, where it tells each; 0 where it tells none."""
+    every_s: float = 0.0
+    """Seconds from part to part; 0 where no times tell it."""
+
+
+class _Parts(NamedTuple):
+    """Parts of one work that were told so far, by lines that differ in their numbers alone."""
+
+    shape: str
+    done: int
+    line: int
+    text: str
+    begun: float | None
+
+
+_PART = re.compile(
+    r"\b(?:checkpoint|model|shard|part|weights|ckpt|tensors?|file)s?\b.{0,80}\b(?:saved|written|exported|uploaded|copied)\b"
+    r"|\b(?:saved|wrote|exported|uploaded|copied)\b.{0,60}\b(?:shard|part|checkpoint|weights|model|file|safetensors)",
+    re.IGNORECASE,
+)
+"""One part of a checkpoint is done: of many parts the work goes on with the next."""
+_FEW_PARTS = 3
 
 
 class _Kind(NamedTuple):
@@ -187,9 +213,10 @@ class Busy:
     long: dict[str, tuple[float, Work]] = field(default_factory=dict)
     """By rank, the longest work that ended and told its seconds."""
     _kinds: dict[str, str] = field(default_factory=dict)
+    _parts: dict[str, _Parts] = field(default_factory=dict)
 
-    def look(self, line: str, number: int) -> bool:
-        """Whether the line tells of such a work; takes note of it."""
+    def look(self, line: str, number: int, alive: int = 0) -> bool:
+        """Whether the line tells of such a work; takes note of it. `alive`: the last line by which the job went on."""
         line = line[:_MAX_LOOK]
         rank = rank_of(line)
         if rank and (slow := _DATA.search(line)):
@@ -204,13 +231,33 @@ class Busy:
             kind = mine.kind  # the same rank goes on to count
         if not kind:
             return False
-        if _is_ended(line, steps):
+        if kind == "save" and (work := self._part(line, number, rank, alive)) is not None:
+            self.open[rank] = work
+        elif _is_ended(line, steps):
             if mine is not None and mine.kind == kind:
                 del self.open[rank]
             self._note_time(rank, Work(kind, number, line.strip()))
         elif rank in self.open or len(self.open) < _MOST:
             self.open[rank] = Work(kind, number, line.strip())
         return True
+
+    def _part(self, line: str, number: int, rank: str, alive: int) -> Work | None:
+        """The work of which the line tells a further part, from the third one on: one part may be all there is."""
+        if not _PART.search(line) or len(self._parts) >= _MOST:
+            return None
+        shape = _DIGITS.sub("0", line)
+        before = self._parts.get(rank)
+        goes_on = before is not None and before.shape == shape and before.text != line and alive < before.line
+        if not goes_on or before is None:
+            self._parts[rank] = _Parts(shape, 1, number, line, moment_of(line))
+            return None
+        count = before.done + 1
+        self._parts[rank] = before._replace(done=count, line=number, text=line)
+        if count < _FEW_PARTS:
+            return None
+        now = moment_of(line)
+        every = (now - before.begun) / (count - 1) if now is not None and before.begun is not None else 0.0
+        return Work("save", number, line.strip(), count, max(every, 0.0))
 
     def _kind_of(self, line: str) -> str:
         """The kind of work that the line tells of: bars repeat, and no figure changes what they are of."""
@@ -236,7 +283,8 @@ def kind_of(line: str) -> str:
     """The kind of work that a line tells of; "" for none."""
     if _NO_WORK.search(line):
         return "objects" if "_tensor_to_object" in line and "File " not in line else ""
-    return next((name for name, each in KINDS.items() if each.words.search(line)), "")
+    found = next((name for name, each in KINDS.items() if each.words.search(line)), "")
+    return found or ("save" if _PART.search(line) else "")
 
 
 def _is_ended(line: str, steps: re.Match[str] | None) -> bool:

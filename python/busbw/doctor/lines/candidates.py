@@ -63,7 +63,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("endpoint ", "listen ", "local node ip: 127.", "on 127.0.0.1:", "on localhost:", "//127.0.0.1:"),
         *("file_baton", "filelock/_", "fcntl.flock", "fcntl.lockf", "lock_inode_wait", "fasteners/", "portalocker/"),
         *("not acquired on", "file lock '"),
-        *("_reasons.active", "power brake", "cpus-per-task", "cpus/task", "rtx 40", "rtx 50"),
+        *("_reasons.active", "ar_sl_mask", "power brake", "cpus-per-task", "cpus/task", "rtx 40", "rtx 50"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

@@ -208,7 +208,7 @@ class Scanning:
             self.alive, self.kinds["steps"] = number, self.kinds["steps"] + 1
         if "again" in words and self.course.look_for_start(line, number):
             self.closed, told = None, True
-        told = ("work" in words and self.course.busy.look(line, number)) or told
+        told = ("work" in words and self.course.busy.look(line, number, self.alive)) or told
         told = ("wish" in words and self.course.look_for_wish(line, number)) or told
         return ("back" in words and self.course.look_for_return(line, number)) or told
 

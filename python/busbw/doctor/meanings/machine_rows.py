@@ -132,7 +132,8 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
 clocks are limited to \d{2,5} MHz(?: by hand| of)|clocks set by hand ; somebody set a GPU's clock low (nvidia-smi -ac or
  -lgc), and nothing set it back ;
  nvidia-smi -rac -i GPU and nvidia-smi -rgc -i GPU, and look for what sets it: a prolog, an epilog, or somebody's test
-power\.limit: .{0,200}power\.default_limit: ; somebody lowered a GPU's limit of power, which holds its clock down ;
+power\.limit: (?P<cap>\d{2,4})\b.{0,200}power\.default_limit: (?!(?P=cap)\b)\d|power is limited to \d{2,4} W
+ of ; somebody lowered a GPU's limit of power, which holds its clock down ;
  nvidia-smi -i GPU -pl DEFAULT (Default Power Limit of nvidia-smi -q -d POWER), and look for what sets it: a service of
  the site, the BMC, DCGM's policy
 (?:Power Brake[\w ]{0,12}: *Active|power_brake\w{0,12}\W{1,4}(?:Active|1\b|True)) ; the host's power supply tells

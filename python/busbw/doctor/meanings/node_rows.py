@@ -149,6 +149,16 @@ pyxis: && Creating [\d.]{1,6} filesystem on (?P<path>/[\w./-]{1,160}\.(?:squashf
  uverbs device), Kubernetes: vpc.amazonaws.com/efa in the pod's limits and the EFA device plugin. Then fi_info -p efa
  inside must list them. Instance and security group are right
 """,
+    "efa-error": r"""
+tuner plugin can ?not be loaded when explicitly && Adding (?P<name>NCCL_(?:PROTO|ALGO))=(?P<value>[\w,^:]{1,40}) to
+ environment ; the EFA plugin (aws-ofi-nccl) contradicts itself: it puts {name}={value} into the environment, and its
+ own tuner refuses to load beside that, which this NCCL takes for an error ; unset NCCL_TUNER_PLUGIN, so that NCCL's own
+ tuner chooses. Or take the release of aws-ofi-nccl before this one, one after 1.16.2 (its tuner steps back), or NCCL
+ 2.22 and newer. Nobody exported {name}: no script has to change
+tuner plugin can ?not be loaded when explicitly ; the tuner of the EFA plugin (aws-ofi-nccl) refuses to load since
+ NCCL_PROTO or NCCL_ALGO is set, which this NCCL takes for an error ; unset NCCL_PROTO and NCCL_ALGO (environment,
+ /etc/nccl.conf), or unset NCCL_TUNER_PLUGIN to keep them: only one of both may choose. EFA itself is not at fault
+""",
     "ib-devices-missing": r"""
 missing RDMA device spec[^\n]{0,80}RDMA device \\?"(?:issm|umad)\\?" not found ; the RDMA device plugin drops the
  NICs, as the host has no /dev/infiniband/umad* and issm*: its kernel module ib_umad is not loaded, so that it offers

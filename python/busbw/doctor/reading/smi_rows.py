@@ -1,7 +1,8 @@
 """Rows of `nvidia-smi --query-gpu=... --format=csv` and of `nvidia-smi dmon`, spelled out: names, and what differs.
 
-A row alone hardly tells a fault. Beside the rows of other GPUs that do the same work it does: a clock that is held
-down, a link with fewer lanes, a lowered limit of power.
+Beside the rows of other GPUs that do the same work a row tells a fault: a clock that is held down, a link with fewer
+lanes, a lowered limit of power. By itself it does where it holds both sides: reasons and clocks, a limit and its
+default.
 """
 
 from __future__ import annotations
@@ -29,11 +30,32 @@ _LOW, _IDLE_MHz, _BUSY_PERCENT = 0.67, 400.0, 50.0
 """Of the others' clock or limit; below these MHz a GPU may rest; of the time that a GPU works in a job."""
 _LOW_SETTING = 0.9
 """Of a clock that somebody set: GPUs that do the same work have the same."""
+_LOW_OF_TWO = 0.5
+"""Of the clock set for the one other GPU: two GPUs may be of different kinds."""
+_LOW_OF_OWN, _RESTS = 0.5, 0x1
+"""Of its own highest clock; the reason that a GPU without work gives."""
+_BY_HAND = 0x2
+_REASONS = (
+    (0x8, "HW Slowdown"),
+    (0x20, "SW Thermal Slowdown"),
+    (0x40, "HW Thermal Slowdown"),
+    (0x80, "HW Power Brake"),
+)
+"""Bits of the mask of reasons, with nvidia-smi's own words for them (nvml.h: nvmlClocksEventReason)."""
+_MASK = re.compile(r"0x([0-9a-fA-F]{1,16})")
+_QUIET = re.compile(r"(?:remapped_rows|retired_pages|ecc\.errors)\.\S{3,60}")
+_NOTHING = frozenset({"No", "0", "N/A", "[N/A]", "[Not Supported]", "Not Active"})
+"""What cells say of errors that did not happen: the column's name alone tells of none."""
 _ALIASES = {
     "clocks.applications.gr": "clocks.applications.graphics",
     "clocks.current.sm": "clocks.sm",
     "clocks.current.graphics": "clocks.sm",
     "clocks.gr": "clocks.sm",
+    "clocks.max.graphics": "clocks.max.sm",
+    "clocks.max.gr": "clocks.max.sm",
+    "clocks.default_applications.gr": "clocks.default_applications.graphics",
+    "clocks_throttle_reasons.active": "clocks_event_reasons.active",
+    "clocks_throttle_reasons.applications_clocks_setting": "clocks_event_reasons.applications_clocks_setting",
     "pclk": "clocks.sm",
     "sm": "utilization.gpu",
     "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
@@ -116,18 +138,58 @@ def _spell(table: _Table, said: list[str]) -> None:
     for (at, row), mine, host in zip(table.rows, known, hosts, strict=True):
         who = f"of GPU {row['index']}: " if row.get("index", "").isdecimal() else ""
         others = [each for each in latest.values() if each is not mine]
-        apart = _apart(mine, others) if latest.get((host, mine.get("index", ""))) is mine or "index" not in mine else ""
+        last = latest.get((host, mine.get("index", ""))) is mine or "index" not in mine
+        apart = ", ".join(filter(None, (_by_itself(mine), _apart(mine, others)))) if last else ""
         if table.is_dmon:
             said[at] = f"{SPELLED}{who}{apart}" if apart else said[at]
             continue
-        cells = ", ".join(f"{name}: {cell}" for name, cell in row.items())
+        cells = ", ".join(
+            f"{name}: {cell}" for name, cell in row.items() if cell not in _NOTHING or not _QUIET.fullmatch(name)
+        )
         said[at] = f"{host}{SPELLED}{who}{cells}{', ' + apart if apart else ''}"
+
+
+def _by_itself(mine: Mapping[str, str]) -> str:
+    """What a row tells without others, in nvidia-smi's own words or those of signatures."""
+    told = [f"{words}: Active" for bit, words in _REASONS if (_mask(mine) or 0) & bit]
+    limit, usual = _figure(mine, "power.limit"), _figure(mine, "power.default_limit")
+    if limit and usual and limit < usual - 1:
+        told.append(f"GPU power is limited to {limit:.0f} W of {usual:.0f} W")
+    told.append(_own_clock(mine))
+    used, most = _figure(mine, "pcie.link.width.current"), _figure(mine, "pcie.link.width.max")
+    if used and most and 2 * used <= most:
+        told.append(f"PCIe link width degraded: x{used:.0f} of x{most:.0f}")
+    return ", ".join(filter(None, told))
+
+
+def _own_clock(mine: Mapping[str, str]) -> str:
+    """A clock far below the GPU's own highest while it works, for no reason but that somebody set it; else nothing."""
+    now, most = _figure(mine, "clocks.sm"), _figure(mine, "clocks.max.sm")
+    asked, usual = (_figure(mine, f"clocks.{name}.graphics") for name in ("applications", "default_applications"))
+    if asked and usual and asked < _LOW_SETTING * usual:
+        return f"GPU clocks are limited to {asked:.0f} MHz of {usual:.0f} MHz: clocks set by hand"
+    mask = _mask(mine)
+    named = mine.get("clocks_event_reasons.applications_clocks_setting") == "Active"
+    if not now or not most or now >= _LOW_OF_OWN * most or (mask is None and not named) or (mask or 0) & _RESTS:
+        return ""
+    set_low = named or bool((mask or 0) & _BY_HAND)
+    if set_low or (mask == 0 and _works(mine) and (_figure(mine, "utilization.gpu") or 0) > _BUSY_PERCENT):
+        return f"GPU clocks are limited to {now:.0f} MHz of {most:.0f} MHz: clocks set by hand"
+    return ""
+
+
+def _mask(row: Mapping[str, str]) -> int | None:
+    """The reasons that hold the clock down; None where nobody asked, 0 for none."""
+    found = _MASK.fullmatch(row.get("clocks_event_reasons.active", ""))
+    return int(found[1], 16) if found else None
 
 
 def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
     """What sets a GPU apart from others that work as it does, in the words of signatures."""
     told = []
-    for name, words, needs_work, low in (
+    # GPUs of another model have other clocks and limits.
+    others = [each for each in others if each.get("name") == mine.get("name")]
+    for name, words, needs_work, share in (
         ("clocks.sm", "GPU clocks are limited to {:.0f} MHz, others run at {:.0f} MHz", True, _LOW),
         (
             *(
@@ -142,8 +204,11 @@ def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
     ):
         figures = [figure for each in others if (figure := _figure(each, name)) is not None]
         own = _figure(mine, name)
-        if own is None or len(figures) + 1 < _FEWEST or (needs_work and not _works(mine)):
+        if own is None or not figures or (needs_work and not _works(mine)):
             continue
+        if len(figures) + 1 < _FEWEST and share != _LOW_SETTING:
+            continue
+        low = share if len(figures) + 1 >= _FEWEST else _LOW_OF_TWO
         # Most of the others agree: GPUs that each do something else tell nothing of this one.
         usual = median(figures)
         alike = sum(figure >= 0.9 * usual for figure in figures)

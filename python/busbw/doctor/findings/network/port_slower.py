@@ -42,11 +42,17 @@ Rates = dict[str, dict[str, tuple[float, Evidence]]]
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
+    hosts = rates_of(facts)
+    told = list(_beside_other_hosts(hosts))
+    yield from told or _beside_own(hosts, facts)
+
+
+def rates_of(facts: Facts) -> Rates:
+    """The rates of all ports that are up, by what logs show."""
     hosts: Rates = defaultdict(dict)
     for shown in facts.shown:
         _read(shown, hosts)
-    told = list(_beside_other_hosts(hosts))
-    yield from told or _beside_own(hosts, facts)
+    return hosts
 
 
 def _read(shown: Shown, hosts: Rates) -> None:

@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         r"Error 802",
         r"cudaErrorSystemNotReady|CUDA_ERROR_SYSTEM_NOT_READY",
     ),
-    explains=("nvls-multicast", "gpu-not-visible"),
+    explains=("nvls-multicast", "gpu-not-visible", "rendezvous-timeout"),
     confirm="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -A4 Fabric",
     cure=(
         "install nvidia-fabricmanager of exactly the driver's version and start it (systemctl "

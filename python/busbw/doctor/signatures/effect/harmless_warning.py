@@ -29,6 +29,7 @@ SIGNATURE = Signature(
         r"PARAM: Duplicate",
         r"No NVML device handle\. Skipping nvlink detection",
         r"fatal error - RAS thread terminating",
+        r"tuner plugin can ?not be loaded.{0,120}Defaulting to internal tuner",
     ),
     confirm="nothing",
     cure="nothing needs to be done",

@@ -23,10 +23,11 @@ SIGNATURE = Signature(
         r"\bTemp\w*\b.{0,80}\b(?:Lower|Upper) (?:Critical|Non-recoverable) going (?:low|high)",
         r"clocks? event.{0,40}\bHW_(?:POWER_BRAKE|THERMAL|SLOWDOWN)",
         r"power (?:brake|cap).{0,20}(?:asserted|engaged)",
-        r"clocks_(?:event|throttle)_reasons\S*: *0x[0-9a-f]*[1-9a-f]0",
+        r"clocks_(?:event|throttle)_reasons\S{0,40}: *0x[0-9a-f]{0,14}[2-9a-f]0\b",
         # Bits of the hardware: slowdown (0x8), heat (0x20, 0x40), power brake (0x80).
         r"clocks_(?:event|throttle)_reasons\.active: 0x[0-9a-f]{0,14}(?:[2-9a-f][0-9a-f]|[0-9a-f][89a-f])\b",
     ),
+    explains=("straggler",),
     confirm="nvidia-smi -q -d PERFORMANCE,CLOCK,POWER while the job runs",
     cure=("mend cooling or the power supply; raise the limit again (nvidia-smi -pl DEFAULT, nvidia-smi -rac)"),
     cost="collectives run at the slowest GPU's clock",

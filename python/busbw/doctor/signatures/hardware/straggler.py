@@ -15,6 +15,7 @@ SIGNATURE = Signature(
         r"\b(?:slow|lagging) (?:rank|GPU|node)s?\b\W{1,4}(?:detected|found|is|are)?.{0,20}\d",
         r"\b(?:GPUs?|ranks?|nodes?)\b.{0,40}\b(?:is|are) (?:a )?stragglers?\b",
         r"\bstragglers? (?:detected|found|identified)\b.{0,40}\b(?:rank|node|GPU)",
+        r"\bstragglers? (?:detected|found|identified)\W{1,4}\d{1,5}\b",
     ),
     unless=("no straggler", " 0 straggler"),
     confirm="nvidia-smi -q -d CLOCK,PERFORMANCE,POWER and top on that host while the job runs; busbw doctor on two "
