@@ -194,7 +194,8 @@ def _nets_in(logs: Sequence[NcclLog]) -> set[NetKind]:
     for log in logs:
         word = (log.network.text if log.network else "").lower()
         if word in {"aws", "libfabric", "ofi"} or "libfabric" in word:
-            found.add(NetKind.EFA)
+            provider = log.hardware.provider
+            found.add(NetKind.SLINGSHOT if provider is not None and provider.text.startswith("cxi") else NetKind.EFA)
         elif word.startswith("ib") and log.net_devices:
             found.add(NetKind.ROCE if any(each.endswith("/RoCE") for each in log.net_devices) else NetKind.INFINIBAND)
         elif word.startswith("socket"):

@@ -24,6 +24,7 @@ class NetKind(Enum):
     ROCE = "RoCE"
     ETHERNET = "Ethernet"
     EFA = "EFA"
+    SLINGSHOT = "Slingshot"
     TCPXO = "TCPXO"
     TCPX = "TCPX"
 
@@ -91,6 +92,10 @@ NET_SHARE: Mapping[NetKind, Fact] = {
     NetKind.INFINIBAND: Fact(Span(0.95, 0.90, 0.98), "24 GB/s per 200G (nccl-tests#119), 46 to 48 per 400G (#290)"),
     NetKind.ROCE: Fact(Span(0.92, 0.80, 0.97), "180 of 200 Gbit/s by ib_write_bw (nccl-tests#112), 330 of 400 (#367)"),
     NetKind.EFA: Fact(Span(0.95, 0.86, 1.00), "479 of 2 x 400 GB/s with 2 x p5.48xlarge, where NVLink SHARP bounds it"),
+    NetKind.SLINGSHOT: Fact(
+        Span(0.83, 0.55, 0.97),
+        "24 of 25 GB/s for each GPU and 150 GB/s as all-reduce on 2 x 4 GH200 (CSCS), 36 of 50 on 2 x 4 A100 (Polaris)",
+    ),
     NetKind.TCPXO: Fact(Span(0.90, 0.80, 0.95), "181 of 200 GB/s of the message with 2 x a3-megagpu-8g"),
     NetKind.TCPX: Fact(Span(0.76, 0.68, 0.80), "71 of 100 GB/s as bus bandwidth with 2 x a3-highgpu-8g"),
     NetKind.ETHERNET: Fact(Span(0.70, 0.35, 0.95), "TCP through the kernel; depends on processors and sockets"),

@@ -122,7 +122,7 @@ def general(sm: int | None) -> Terms:
 
 # What a short and a long hop over EFA cost from A100s: 1 KiB, and 16 MiB to 1 GiB, on 2 x p4de.24xlarge, as published.
 _FIRST_EFA = (71.0, 196.0, 0.545)
-_SLOW = frozenset({NetKind.EFA, NetKind.TCPXO, NetKind.TCPX, NetKind.ETHERNET})
+_SLOW = frozenset({NetKind.EFA, NetKind.SLINGSHOT, NetKind.TCPXO, NetKind.TCPX, NetKind.ETHERNET})
 
 
 def over(terms: Terms, net: NetKind, sm: int | None) -> Terms:

@@ -133,7 +133,7 @@ def test_a_topology_that_cannot_be_read_ends_with_2_as_with_topo_and_doctor(tmp_
     file = f"{tmp_path}/t.xml"
     for words in (["predict", "all_reduce", "--topology", file], ["topo", file], ["doctor", "--topology", file]):
         assert main(words) == 2, words
-    assert main(["predict", "all_reduce", "--machine", "oci-l40s", "--nodes", "2"]) == 2
+    assert main(["predict", "all_reduce", "--machine", "nc40v5", "--nodes", "2"]) == 2
     capsys.readouterr()
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from busbw.doctor.examine import examine
+from busbw.doctor.expected import _nets_in
 from busbw.doctor.facts import gather
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
 from busbw.doctor.verdict import Outcome, verdict
+from busbw.expect.links import NetKind
 from busbw.expect.machines import require
+from busbw.machine.nccl.log import read_log
 from busbw.records import Record
 
 from .cases import rail_record
@@ -68,3 +71,10 @@ def test_hosts_of_several_racks_lack_no_nvlinks_between_each_other() -> None:
 
 def test_two_hosts_at_half_are_slow_whatever_the_racks_are() -> None:
     assert "below-expected" in judged(400.0, hosts=2)[1]
+
+
+@pytest.mark.parametrize(("provider", "net"), [("cxi (found 4 nics)", NetKind.SLINGSHOT), ("efa", NetKind.EFA)])
+def test_the_provider_of_libfabric_says_which_network_it_is(provider: str, net: NetKind) -> None:
+    head = "n0:1:2 [0] NCCL INFO "
+    text = f"{head}NET/OFI Selected provider is {provider}\n{head}Using network AWS Libfabric\n"
+    assert _nets_in((read_log(text.splitlines(), "nccl.log"),)) == {net}

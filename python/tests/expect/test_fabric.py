@@ -263,10 +263,14 @@ def test_what_misleads_nccl_is_said_beside_the_figures():
 @pytest.mark.parametrize(
     ("name", "gpus", "nics", "gbps", "net"),
     [
-        ("BM.GPU.L40S.4", 4, 0, 0.0, NetKind.INFINIBAND),
+        ("BM.GPU.L40S.4", 4, 2, 400.0, NetKind.ROCE),
         ("g6e.48xlarge", 8, 4, 100.0, NetKind.EFA),
         ("BM.GPU.B300.8", 8, 16, 400.0, NetKind.ROCE),
-        ("p6e-gb300.36xlarge", 4, 0, 0.0, NetKind.INFINIBAND),
+        ("p6e-gb300.36xlarge", 4, 4, 400.0, NetKind.EFA),
+        ("perlmutter", 4, 4, 200.0, NetKind.SLINGSHOT),
+        ("isambard-ai", 4, 4, 200.0, NetKind.SLINGSHOT),
+        ("polaris", 4, 2, 200.0, NetKind.SLINGSHOT),
+        ("nc40v5", 2, 0, 0.0, NetKind.INFINIBAND),
     ],
 )
 def test_machines_have_as_many_gpus_and_ports_as_their_providers_say(name, gpus, nics, gbps, net):

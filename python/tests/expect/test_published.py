@@ -65,6 +65,17 @@ def test_nvlink_sharp_takes_larger_pieces_as_messages_grow() -> None:
         assert time.low <= measured <= time.high, (machine, size)
 
 
+def test_slingshot_gives_what_its_sites_say() -> None:
+    # CSCS's reference of 2 x 4 GH200, and a study on Polaris.
+    for machine, collective, measured in (("alps", "all_reduce", 150.0), ("alps", "sendrecv", 24.0),
+                                          ("polaris", "all_gather", 35.76)):  # fmt: skip
+        rate = ask(machine, 1 << 30, collective, nodes=2).busbw_GBps
+        assert rate.low <= measured <= rate.high, (machine, collective)
+    # Short messages take longer than over InfiniBand.
+    slow, fast = ask("alps", 1 << 10, nodes=2).time_us, ask("ndv5", 1 << 10, nodes=2).time_us
+    assert slow.value > fast.value
+
+
 def test_no_piece_makes_a_larger_message_faster() -> None:
     for machine in ("ndv5", "p5", "oci-h100", "ndh200v5"):
         for nodes in (1, 2):

@@ -10,7 +10,9 @@ from busbw.machine.nccl.log_model import Clique, Hardware, Said
 
 MAX_PORTS = 256
 PATTERN = (
-    r"NET/OFI Running on (?P<platform>[\w.-]{2,40}) platform|NVLS multicast support is (?P<no>not) available"
+    r"NET/OFI Running on (?P<platform>[\w.-]{2,40}) platform"
+    r"|NET/OFI Selected [Pp]rovider is (?P<provider>[\w;-]{2,30}).*"
+    r"|NVLS multicast support is (?P<no>not) available"
     r"|MNNVL (?P<mnnvl>\d) cliqueId [0-9a-f]{1,16} cliqueSize (?P<clique>\d{1,6})\b.*"
     r"|\+ NET\[(?P<rate>\d{1,5}(?:\.\d{1,8})?)\] - (?P<port>NET/[\w-]{1,20})"
 )
@@ -29,6 +31,8 @@ class HardwareSeen:
         known, said = self.known, Said(line.text, line.number)
         if found["platform"]:
             self.known = replace(known, platform=known.platform or Said(found["platform"], line.number))
+        elif found["provider"]:
+            self.known = replace(known, provider=known.provider or Said(found["provider"], line.number))
         elif found["no"]:
             self.known = replace(known, no_multicast=known.no_multicast or said)
         elif found["clique"]:

@@ -159,6 +159,8 @@ class Hardware:
     ports_line: int = 0
     no_multicast: Said | None = None
     clique: Clique | None = None
+    provider: Said | None = None
+    """What libfabric goes by: efa, cxi (Slingshot) or others."""
 
 
 @dataclass(frozen=True, slots=True)
