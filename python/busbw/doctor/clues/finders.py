@@ -57,6 +57,7 @@ from busbw.doctor.clues.ray import unplaced
 from busbw.doctor.clues.rdma_devices import not_given
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
+from busbw.doctor.clues.shards import uneven_shards
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.texts import Sharper, Text
@@ -143,8 +144,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-not-found": (plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (without_gradients, resumed_apart, apart_in_horovod, behind_main_process),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
-    "calls-differ": (resumed_apart, uneven_batches),
+    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+    "calls-differ": (resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (resumed_apart,),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
 }
