@@ -37,11 +37,12 @@ CASES = {each.name: each.text for each in cases()}
         ("f139-no-provider-in-the-image", "the image lacks libibverbs", "ibverbs-providers"),
         ("f139-undefined-of-newer-headers", "nobody set (minCTAs)", "is not to be set"),
         ("f139-older-than-the-package", "(2.17.1, the system's package libnccl2) is older", "apt remove libnccl2"),
-        ("f139-first-node-came-late", "at 06:21:33, after the others had waited for it since 06:00:04 and given up at "
-         "06:15:09: it still fetched its image", "--rdzv-conf timeout"),
+        ("f139-first-node-came-late", "waited for it since 06:00:04 and given up at 06:15:09: it still fetched its image",
+         "--rdzv-conf timeout"),
         ("f139-first-node-built-software", "given up at 06:10:09: it still built software", "start together"),
         ("f139-shards-left-over", "10 files of data for 4 ranks; ranks 2, 3 came to step 40", "by sample and not by file"),
         ("f139-said-to-be-uneven", "the program itself calls it uneven", "multiple of the ranks"),
+        ("f139-ray-waits-for-a-fifth-gpu", "asks for 1 more, and 4 of 4 GPUs are reserved", "--colocate_all_models"),
     ],
 )  # fmt: skip
 def test_what_the_log_shows_beside_an_error_decides(name: str, title: str, fix: str, tmp_path: Path) -> None:

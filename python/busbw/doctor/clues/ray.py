@@ -41,7 +41,7 @@ def unplaced(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
     if not any(_OF_RAY.search(seen.fact) for seen in finding.evidence):
         return None
     asked = _asked(finding, texts)
-    cluster = next((found for text in reversed(texts) if (found := _cluster(text)) is not None), None)
+    cluster = next((found for text in reversed(texts) if (found := status_of(text)) is not None), None)
     return _other_ip(finding, texts, cluster, asked) or (_by_count(texts, cluster, asked) if cluster else None)
 
 
@@ -97,6 +97,12 @@ def _asked(finding: Finding, texts: Sequence[Text]) -> _Asked | None:
     return None
 
 
+def asked_gpus(text: Text) -> float:
+    """The GPUs that the first demand of `ray status` asks for."""
+    found = _DEMAND.search(text.text)
+    return sum(each[0] for each in _bundles(found["bundles"])) if found else 0.0
+
+
 def _bundles(said: str) -> Iterator[tuple[float, float, float]]:
     """GPUs and processors of each kind of bundle, and the GPUs of one of them."""
     for bundle in _BUNDLE.finditer(said):
@@ -118,7 +124,7 @@ _USED = re.compile(
 )
 
 
-def _cluster(text: Text) -> _Cluster | None:
+def status_of(text: Text) -> _Cluster | None:
     """The last status that the text shows."""
     found = max(_STATUS.finditer(text.text), key=lambda each: each.start(), default=None)
     if found is None:
