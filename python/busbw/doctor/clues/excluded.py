@@ -170,7 +170,8 @@ def _is_same_port(seen: Evidence, finding: Finding) -> bool:
 def _phrased(finding: Finding, row: _Excluded) -> tuple[str, str]:
     title, fix = finding.title, finding.fix
     for old, new in row.phrases:
-        title, fix = old.sub(lambda _, new=new: new, title), old.sub(lambda _, new=new: new, fix)
+        plain = new.replace("\\", "\\\\")
+        title, fix = old.sub(plain, title), old.sub(plain, fix)
     return title, fix or finding.fix
 
 

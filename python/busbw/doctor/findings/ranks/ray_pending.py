@@ -16,11 +16,13 @@ _SAID = "slurm-resources"
 """Where Ray itself says that it places nothing, that finding tells why."""
 _GROUPS = re.compile(r"^[^\n]{0,400}\}[^\n]{0,40}: \d{1,6}\+ pending placement groups", re.MULTILINE)
 _RESERVED = re.compile(
-    r"^[ \t]{1,8}[\d.]{1,12}/[\d.]{1,12} GPU \((?P<used>[\d.]{1,12}) used of (?P<kept>[\d.]{1,12}) reserved",
+    r"^[ \t]{1,8}[\d.]{1,12}/[\d.]{1,12} GPU \((?P<used>\d{1,7}(?:\.\d{1,4})?) used of "
+    r"(?P<kept>\d{1,7}(?:\.\d{1,4})?) reserved",
     re.MULTILINE,
 )
 _STANDS = re.compile(
-    r"\b(?:hangs?|hung|stuck|stalls?|waits? (?:forever|for hours)|nothing (?:happens|more)|no (?:progress|error|output))\b"
+    r"\b(?:hangs?|hung|stuck|stalls?|waits? (?:forever|for hours)|nothing (?:happens|more)"
+    r"|no (?:progress|error|output))\b"
     r"|卡住|卡死|不动",
     re.IGNORECASE,
 )
