@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from busbw.doctor.clues.ray import asked_gpus, status_of
-from busbw.doctor.clues.texts import Text, texts_of
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.reading.ray_status import asked_gpus, status_of
 from busbw.doctor.signature import Stage
 
 NAME = "ray-pending"
+_SHOWN = 200
 _SAID = "slurm-resources"
 """Where Ray itself says that it places nothing, that finding tells why."""
 _GROUPS = re.compile(r"^[^\n]{0,400}\}[^\n]{0,40}: \d{1,6}\+ pending placement groups", re.MULTILINE)
@@ -36,31 +38,31 @@ _PARTS = re.compile(r"--(?P<what>(?:ref|reward|critic|actor)_num_gpus_per_node|v
 def examine(facts: Facts) -> Iterator[Finding]:
     if any(_SAID in scan.hits for scan in facts.scans):
         return
-    for text in texts_of(facts):
-        if (found := _waits(text)) is not None:
+    for shown in facts.shown:
+        if (found := _waits("\n".join(shown.lines), shown.source)) is not None:
             yield found
             return
 
 
-def _waits(text: Text) -> Finding | None:
-    group, cluster, asked = _GROUPS.search(text.text), status_of(text), asked_gpus(text)
-    if group is None or cluster is None or asked <= 0 or cluster.pending or _QUEUES.search(text.text):
+def _waits(text: str, source: str) -> Finding | None:
+    group, cluster, asked = _GROUPS.search(text), status_of(text), asked_gpus(text)
+    if group is None or cluster is None or asked <= 0 or cluster.pending or _QUEUES.search(text):
         return None
-    kept = _RESERVED.search(text.text)
+    kept = _RESERVED.search(text)
     reserved = max(cluster.used, float(kept["kept"]) if kept else 0.0)
     # What is reserved and not in use waits as well: its owner cannot begin before all is placed.
     waits = kept is not None and float(kept["used"]) < float(kept["kept"])
-    if cluster.gpus - reserved >= asked or not (waits or _STANDS.search(text.text)):
+    if cluster.gpus - reserved >= asked or not (waits or _STANDS.search(text)):
         return None
     free = cluster.gpus - reserved
-    seen = [text.evidence(group.start()), cluster.evidence]
-    layout = _layout(text)
+    layout = _PARTS.search(text)
+    places = (group.start(), cluster.at, *((layout.start(),) if layout else ()))
     return Finding(
         NAME,
         Severity.ERROR,
         f"the job waits without a word for GPUs that Ray does not have: a placement group asks for {asked:g} more, and "
         f"{reserved:g} of {cluster.gpus:g} GPUs are reserved ({free:g} free)",
-        (*seen, *layout),
+        tuple(_evidence(text, source, at) for at in places),
         Cost("the job waits for ever, and the GPUs that it has stand idle"),
         "ask for no more GPUs than the cluster has, counted over all parts of the job (engines of vLLM, actor, critic, "
         "reward, reference): fewer of them, parts that share GPUs (OpenRLHF --colocate_all_models with less "
@@ -74,7 +76,7 @@ def _waits(text: Text) -> Finding | None:
     )
 
 
-def _layout(text: Text) -> Sequence[Evidence]:
-    """The option that asks for GPUs first, as the job's command has it."""
-    found = _PARTS.search(text.text)
-    return (text.evidence(found.start()),) if found else ()
+def _evidence(text: str, source: str, at: int) -> Evidence:
+    """The line in which that character stands."""
+    line = text[text.rfind("\n", 0, at) + 1 :][: 4 * _SHOWN].partition("\n")[0]
+    return Evidence(clean(shortened(line.strip(), _SHOWN)), source, text.count("\n", 0, at) + 1)
