@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from busbw.doctor.clues.texts import Text
 from busbw.doctor.finding import Evidence, Finding
@@ -20,7 +21,7 @@ class _Excluded:
     phrases: tuple[tuple[re.Pattern[str], str], ...]
 
 
-_NOTHING = re.compile(r"(?!)")
+_MOST = 200
 _NOT = r"\b(?:not|n't|never|cannot|fails?|failed|refused|no longer|unable)\b"
 
 
@@ -105,6 +106,13 @@ _ROWS = (
         (r"(?:; on RoCE|\. On RoCE|On RoCE) set NCCL_IB_GID_INDEX [^;.]{0,120}", ""),
         never=r"/RoCE\b|\blink layer:\s{1,12}ethernet|\bgid index\b",
     ),
+    # Who answers ping is on an interface that reaches.
+    _row(
+        "connection-timeout",
+        r"^\d{1,5} bytes from (?:\S{1,60} \()?(?P<host>\d{1,3}(?:\.\d{1,3}){3})\b",
+        (r" drops them, or the interface is wrong$", " drops them, as the host answers ping"),
+        (r", set NCCL_SOCKET_IFNAME to the right interface$", ". The interface is right"),
+    ),
     # Nothing filters.
     _row(
         "connection-timeout connection-refused no-route master-unreachable",
@@ -140,7 +148,7 @@ def without_excluded(finding: Finding, texts: Sequence[Text]) -> Finding:
     for row in _ROWS:
         if finding.name not in row.names or any(row.never.search(text.text) for text in texts):
             continue
-        seen = next(_said(row.words, texts), None)
+        seen = next(_said(row, texts, finding), None)
         if seen is not None and _is_same_port(seen, finding):
             finding = _changed(finding, *_phrased(finding, row), seen)
     for text in texts if "=" in finding.fix else ():
@@ -151,9 +159,15 @@ def without_excluded(finding: Finding, texts: Sequence[Text]) -> Finding:
     return finding
 
 
-def _said(words: re.Pattern[str], texts: Sequence[Text]) -> Iterator[Evidence]:
+def _said(row: _Excluded, texts: Sequence[Text], finding: Finding) -> Iterator[Evidence]:
+    facts = " ".join(each.fact for each in finding.evidence)
     for text in texts:
-        if text.source and (found := words.search(text.text)):
+        # A host that the words name must be one of the finding's.
+        named = row.words.groupindex.get("host")
+        found = next(
+            (each for each in islice(row.words.finditer(text.text), _MOST) if not named or each["host"] in facts), None
+        )
+        if found is not None:
             yield text.evidence(found.start())
 
 
