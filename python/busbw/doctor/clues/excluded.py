@@ -97,6 +97,8 @@ _ROWS = (
             "LimitMEMLOCK=infinity for slurmd, sshd or the container runtime, docker --ulimit memlock=-1; restart it. "
             "Where it is unlimited there too, the NIC",
         ),
+        # The limit of the job itself, small beside that of a login.
+        never=r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}\n\d{1,6}\s*$|\bmax locked memory\s[^\n]{0,60}\s\d{1,6}\s*$",
     ),
     # An InfiniBand fabric has no GIDs to choose from.
     _row(
