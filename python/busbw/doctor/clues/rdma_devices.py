@@ -30,9 +30,9 @@ _FOUND = re.compile(r"NCCL INFO NET/IB ?: Using \[0\]")
 _NONE = re.compile(r"NET/IB ?: No device found|[Ff]ailed to open libibverbs")
 _GIVE = (
     "give the container the devices: docker --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1. In "
-    "Kubernetes the resource of the RDMA device plugin (rdma/..., nvidia.com/...) in the pod's limits, or "
-    "/dev/infiniband as a hostPath of a privileged pod, with IPC_LOCK. rdma-core with the NIC's provider must be in "
-    "the image. Then NCCL says NET/IB : Using [0]{first}:1. Settings of NCCL_IB_* have no effect until then"
+    "Kubernetes that is the resource of the RDMA device plugin (rdma/..., nvidia.com/...) in the pod's limits, with "
+    "IPC_LOCK. The image needs rdma-core with the NIC's provider. Then NCCL says NET/IB : Using [0]{first}:1. Settings "
+    "of NCCL_IB_* have no effect until then"
 )
 _OF_EFA = re.compile(r"\bprovider: efa\b|\bFI_PROVIDER=efa\b|aws-ofi-nccl|NET/OFI\b|amazonaws\.com/efa")
 _GIVE_EFA = (

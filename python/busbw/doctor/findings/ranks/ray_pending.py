@@ -65,9 +65,9 @@ def _waits(text: str, source: str) -> Finding | None:
         tuple(_evidence(text, source, at) for at in places),
         Cost("the job waits for ever, and the GPUs that it has stand idle"),
         "ask for no more GPUs than the cluster has, counted over all parts of the job (engines of vLLM, actor, critic, "
-        "reward, reference): fewer of them, parts that share GPUs (OpenRLHF --colocate_all_models with less "
-        "--vllm_gpu_memory_utilization), or more GPUs and nodes (ray start --num-gpus). Else end the other job that "
-        "holds them. No collective hangs here",
+        "reward, reference). Parts can share GPUs: OpenRLHF --colocate_all_models with less "
+        "--vllm_gpu_memory_utilization. Or add GPUs and nodes (ray start --num-gpus), or end the other job that holds "
+        "them. No collective hangs here",
         Proof(
             instruction="confirm: ray status: its Demands must be empty once all is placed; ray list placement-groups"
         ),
