@@ -21,6 +21,7 @@ CASES = {each.name: each.text for each in cases()}
         ("f139-variable-alike", "the same node rank (0): head and tail", "its own number"),
         ("f139-ping-comes-back", "drops them, as the host answers ping", "The interface is right"),
         ("f139-older-release-works", "(NCCL 2.21.5 works here, and 2.26.2 does not)", "take NCCL 2.21.5 again"),
+        ("f139-without-rdma-alike", "did not finish in its time", "RDMA is not the reason"),
         ("f139-limit-of-the-job", "is 8192 KiB where the ranks run", "slurmd's unit"),
         ("f139-number-of-the-batch-script", "evaluates $SLURM_NODEID itself", "single quotes"),
         ("f139-launchers-want-a-port", "srun starts 4 launchers (accelerate launch)", "Another port does not help"),

@@ -74,9 +74,9 @@ _ROWS = (
         ),
         (
             r"end the left-over process, or take another port \([^)]{0,120}\)",
-            "start one launcher per node (srun --ntasks-per-node=1 torchrun, with its own node rank). No second program "
-            "or group may have the same MASTER_PORT. While it starts, ps -ef --forest on rank 0's host shows who is there "
-            "twice. Another port does not help",
+            "start one launcher per node (srun --ntasks-per-node=1 torchrun, each with its node rank). No second program "
+            "or group may have the same MASTER_PORT. While it starts, ps -ef --forest on rank 0's host shows who is "
+            "there twice. Another port does not help",
         ),
         never=r"users:\(\(|\bLISTEN\b[^\n]{0,80}/\w",
     ),
@@ -130,17 +130,28 @@ _ROWS = (
     ),
 )  # fmt: skip
 
-_SET = r"(?P<set{}>(?:NCCL|GLOO|UCX|FI|TORCH_NCCL)_[A-Z0-9_]{{2,40}}) ?(?:=|to) ?\w[\w,.^-]{{0,30}}"
+_SET = r"(?:NCCL|GLOO|UCX|FI|TORCH_NCCL)_[A-Z0-9_]{2,40} ?(?:=|to) ?\w[\w,.^-]{0,30}"
 _STILL = r"(?:(?!unless|until|except|\bbut\b|\bonly\b|work|pass|\bfine\b|\bruns?\b|\bok\b|without)[^\n.;]){0,40}"
 _IDLE = re.compile(
-    rf"\b{_SET.format('')}\b[`'\")]{{0,3}}[,:]? (?:also |still |it )?(?:(?:does|do|did)(?: not|n't)|makes? no"
+    rf"\b{_SET}\b[`'\")]{{0,3}}[,:]? (?:also |still |it )?(?:(?:does|do|did)(?: not|n't)|makes? no"
     r"|made no|has no|had no|no) (?:help|change|difference|effect|solve|fix|work|luck)"
-    rf"|\b{_SET.format('_a')}\b[`'\")]{{0,3}}[,:]? {_STILL}\b(?:same (?:error|hang|problem|result)"
+    rf"|\b{_SET}\b[`'\")]{{0,3}}[,:]? {_STILL}\b(?:same (?:error|hang|problem|result)"
     r"|still (?:hangs?|fails?))"
     rf"|\b(?:also|even|still|same|hangs?|fails?|nothing)\b{_STILL} (?:with|after(?: setting)?|under) "
-    rf"[`'\"]?{_SET.format('_b')}"
+    rf"[`'\"]?{_SET}"
 )
 """How people say that a setting has not helped."""
+_NAME = re.compile(r"\b((?:NCCL|GLOO|UCX|FI|TORCH_NCCL)_[A-Z0-9_]{2,40}) ?(?:=|to )")
+_MEANS = {
+    "NCCL_IB_DISABLE": (
+        (
+            re.compile(r"it crashed, runs out of step (\([^)]{0,120}\)), or its network stands still"),
+            r"it crashed or runs out of step \1. RDMA is not the reason, as it hangs without it",
+        ),
+        (re.compile(r"a rank did not join it, or the network stands still"), "a rank did not join it"),
+    ),
+}
+"""What a setting without effect says of readings that do not name it."""
 _CLAUSE = re.compile(r"(?<=[\w)])(?P<by>; |\. )")
 _VALUE = r"=\w[\w,.^-]{0,30}"
 
@@ -153,12 +164,20 @@ def without_excluded(finding: Finding, texts: Sequence[Text]) -> Finding:
         seen = next(_said(row, texts, finding), None)
         if seen is not None and _is_same_port(seen, finding):
             finding = _changed(finding, *_phrased(finding, row), seen)
-    for text in texts if "=" in finding.fix else ():
-        for found in _IDLE.finditer(text.text):
-            name = found["set"] or found["set_a"] or found["set_b"]
-            if name in finding.fix and (fix := _without(finding.fix, name)):
-                finding = _changed(finding, finding.title, fix, text.evidence(found.start()))
+    for text in texts:
+        for found in islice(_IDLE.finditer(text.text), _MOST):
+            for name in dict.fromkeys(_NAME.findall(found[0])):
+                finding = _without_setting(finding, name, text.evidence(found.start()))
     return finding
+
+
+def _without_setting(finding: Finding, name: str, seen: Evidence) -> Finding:
+    title, fix = finding.title, finding.fix
+    for old, new in _MEANS.get(name, ()):
+        title, fix = old.sub(new, title), old.sub(new, fix)
+    if name in fix:
+        fix = _without(fix, name) or fix
+    return _changed(finding, title, fix, seen)
 
 
 def _said(row: _Excluded, texts: Sequence[Text], finding: Finding) -> Iterator[Evidence]:

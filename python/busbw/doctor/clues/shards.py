@@ -53,8 +53,8 @@ def uneven_shards(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
             f"ranks have different amounts of data ({'; '.join(told)}): those with less end their epoch first, and the "
             "others wait for them in a collective",
             "give all ranks the same number of batches: files of equal size whose number is a multiple of the ranks, "
-            "or share out by sample and not by file. Else end each epoch at the shortest rank (a fixed number of steps, "
-            "drop_last, DDP's join()). Network and longer timeouts have no part in it",
+            "or share out by sample and not by file. Else end each epoch at the shortest rank (a fixed number of "
+            "steps, drop_last, DDP's join()). Network and longer timeouts have no part in it",
             tuple(seen),
         )
     return None
