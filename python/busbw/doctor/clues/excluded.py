@@ -75,8 +75,8 @@ _ROWS = (
         (
             r"end the left-over process, or take another port \([^)]{0,120}\)",
             "start one launcher per node (srun --ntasks-per-node=1 torchrun, each with its node rank). No second "
-            "program or group may have the same MASTER_PORT. While it starts, ps -ef --forest on rank 0's host shows who is "
-            "there twice. Another port does not help",
+            "program or group may have the same MASTER_PORT. While it starts, ps -ef --forest on rank 0's host "
+            "shows who is there twice. Another port does not help",
         ),
         never=r"users:\(\(|\bLISTEN\b[^\n]{0,80}/\w",
     ),
