@@ -269,6 +269,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "rank-waits-for-data": lambda: healthy(logs=(shown(*(
         f"[rank{rank}] step {n} data_wait {700 * rank} ms allreduce {700 - 700 * rank} ms"
         for n in range(6) for rank in range(2))),)),
+    "ray-pending": lambda: healthy(logs=(shown(
+        "Active:", " 1 node_7d", "Usage:", " 4.0/4.0 GPU (2.0 used of 4.0 reserved in placement groups)", "",
+        "Demands:", " {'GPU': 2.0, 'CPU': 2.0} * 1 (PACK): 1+ pending placement groups"),)),
     "build-lock": lambda: healthy(
         logs=(shown(*(each for pid in (411, 412) for each in (
             f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)

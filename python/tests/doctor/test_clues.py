@@ -55,7 +55,7 @@ def first(text: str, folder: Path) -> Finding:
         ("privileged-works", "with --privileged it works", "start the container with --privileged"),
         ("nic-that-ibgda-lacks", "and bnxt_re0 is none", "ConnectX"),
         ("ranks-in-two-branches", "rank 0, 2 in Allreduce_disc_loss_0, rank 1, 3 in", "take the same branch"),
-        ("launcher-for-each-task", "srun starts a launcher for each of its tasks", "one task per node"),
+        ("launcher-for-each-task", "srun starts 4 launchers (torchrun) on each node", "one launcher per node"),
         ("port-of-the-shell", "port 22 is one of the system's own", "MASTER_PORT=29500"),
         ("saved-by-one-of-sharded", "the script calls trainer.model.state_dict behind a condition", "on all ranks"),
         ("tokenizer-behind-barrier", "one rank still prepares the data", "ddp_timeout"),

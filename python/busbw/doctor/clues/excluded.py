@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from busbw.doctor.clues.texts import Text
 from busbw.doctor.finding import Evidence, Finding
@@ -20,7 +21,7 @@ class _Excluded:
     phrases: tuple[tuple[re.Pattern[str], str], ...]
 
 
-_NOTHING = re.compile(r"(?!)")
+_MOST = 200
 _NOT = r"\b(?:not|n't|never|cannot|fails?|failed|refused|no longer|unable)\b"
 
 
@@ -73,9 +74,9 @@ _ROWS = (
         ),
         (
             r"end the left-over process, or take another port \([^)]{0,120}\)",
-            "start one launcher per node (srun --ntasks-per-node=1 torchrun, with its own node rank), and no second "
-            "program or group with the same MASTER_PORT. ps -ef --forest on rank 0's host while it starts shows who is "
-            "there twice. Another port does not help",
+            "start one launcher per node (srun --ntasks-per-node=1 torchrun, each with its node rank). No second "
+            "program or group may have the same MASTER_PORT. While it starts, ps -ef --forest on rank 0's host "
+            "shows who is there twice. Another port does not help",
         ),
         never=r"users:\(\(|\bLISTEN\b[^\n]{0,80}/\w",
     ),
@@ -96,6 +97,8 @@ _ROWS = (
             "LimitMEMLOCK=infinity for slurmd, sshd or the container runtime, docker --ulimit memlock=-1; restart it. "
             "Where it is unlimited there too, the NIC",
         ),
+        # The limit of the job itself, small beside that of a login.
+        never=r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}\n\d{1,6}\s*$|\bmax locked memory\s[^\n]{0,60}\s\d{1,6}\s*$",
     ),
     # An InfiniBand fabric has no GIDs to choose from.
     _row(
@@ -104,6 +107,13 @@ _ROWS = (
         (r"fabric, routing, GID or a dead peer", "fabric, routing or a dead peer"),
         (r"(?:; on RoCE|\. On RoCE|On RoCE) set NCCL_IB_GID_INDEX [^;.]{0,120}", ""),
         never=r"/RoCE\b|\blink layer:\s{1,12}ethernet|\bgid index\b",
+    ),
+    # Who answers ping is on an interface that reaches.
+    _row(
+        "connection-timeout",
+        r"^\d{1,5} bytes from (?:\S{1,60} \()?(?P<host>\d{1,3}(?:\.\d{1,3}){3})\b",
+        (r" drops them, or the interface is wrong$", " drops them, as the host answers ping"),
+        (r", set NCCL_SOCKET_IFNAME to the right interface$", ". The interface is right"),
     ),
     # Nothing filters.
     _row(
@@ -120,17 +130,28 @@ _ROWS = (
     ),
 )  # fmt: skip
 
-_SET = r"(?P<set{}>(?:NCCL|GLOO|UCX|FI|TORCH_NCCL)_[A-Z0-9_]{{2,40}}) ?(?:=|to) ?\w[\w,.^-]{{0,30}}"
+_SET = r"(?:NCCL|GLOO|UCX|FI|TORCH_NCCL)_[A-Z0-9_]{2,40} ?(?:=|to) ?\w[\w,.^-]{0,30}"
 _STILL = r"(?:(?!unless|until|except|\bbut\b|\bonly\b|work|pass|\bfine\b|\bruns?\b|\bok\b|without)[^\n.;]){0,40}"
 _IDLE = re.compile(
-    rf"\b{_SET.format('')}\b[`'\")]{{0,3}}[,:]? (?:also |still |it )?(?:(?:does|do|did)(?: not|n't)|makes? no"
+    rf"\b{_SET}\b[`'\")]{{0,3}}[,:]? (?:also |still |it )?(?:(?:does|do|did)(?: not|n't)|makes? no"
     r"|made no|has no|had no|no) (?:help|change|difference|effect|solve|fix|work|luck)"
-    rf"|\b{_SET.format('_a')}\b[`'\")]{{0,3}}[,:]? {_STILL}\b(?:same (?:error|hang|problem|result)"
+    rf"|\b{_SET}\b[`'\")]{{0,3}}[,:]? {_STILL}\b(?:same (?:error|hang|problem|result)"
     r"|still (?:hangs?|fails?))"
     rf"|\b(?:also|even|still|same|hangs?|fails?|nothing)\b{_STILL} (?:with|after(?: setting)?|under) "
-    rf"[`'\"]?{_SET.format('_b')}"
+    rf"[`'\"]?{_SET}"
 )
 """How people say that a setting has not helped."""
+_NAME = re.compile(r"\b((?:NCCL|GLOO|UCX|FI|TORCH_NCCL)_[A-Z0-9_]{2,40}) ?(?:=|to )")
+_MEANS = {
+    "NCCL_IB_DISABLE": (
+        (
+            re.compile(r"it crashed, runs out of step (\([^)]{0,120}\)), or its network stands still"),
+            r"it crashed or runs out of step \1. RDMA is not the reason, as it hangs without it",
+        ),
+        (re.compile(r"a rank did not join it, or the network stands still"), "a rank did not join it"),
+    ),
+}
+"""What a setting without effect says of readings that do not name it."""
 _CLAUSE = re.compile(r"(?<=[\w)])(?P<by>; |\. )")
 _VALUE = r"=\w[\w,.^-]{0,30}"
 
@@ -140,20 +161,34 @@ def without_excluded(finding: Finding, texts: Sequence[Text]) -> Finding:
     for row in _ROWS:
         if finding.name not in row.names or any(row.never.search(text.text) for text in texts):
             continue
-        seen = next(_said(row.words, texts), None)
+        seen = next(_said(row, texts, finding), None)
         if seen is not None and _is_same_port(seen, finding):
             finding = _changed(finding, *_phrased(finding, row), seen)
-    for text in texts if "=" in finding.fix else ():
-        for found in _IDLE.finditer(text.text):
-            name = found["set"] or found["set_a"] or found["set_b"]
-            if name in finding.fix and (fix := _without(finding.fix, name)):
-                finding = _changed(finding, finding.title, fix, text.evidence(found.start()))
+    for text in texts:
+        for found in islice(_IDLE.finditer(text.text), _MOST):
+            for name in dict.fromkeys(_NAME.findall(found[0])):
+                finding = _without_setting(finding, name, text.evidence(found.start()))
     return finding
 
 
-def _said(words: re.Pattern[str], texts: Sequence[Text]) -> Iterator[Evidence]:
+def _without_setting(finding: Finding, name: str, seen: Evidence) -> Finding:
+    title, fix = finding.title, finding.fix
+    for old, new in _MEANS.get(name, ()):
+        title, fix = old.sub(new, title), old.sub(new, fix)
+    if name in fix:
+        fix = _without(fix, name) or fix
+    return _changed(finding, title, fix, seen)
+
+
+def _said(row: _Excluded, texts: Sequence[Text], finding: Finding) -> Iterator[Evidence]:
+    facts = " ".join(each.fact for each in finding.evidence)
     for text in texts:
-        if text.source and (found := words.search(text.text)):
+        # A host that the words name must be one of the finding's.
+        named = row.words.groupindex.get("host")
+        found = next(
+            (each for each in islice(row.words.finditer(text.text), _MOST) if not named or each["host"] in facts), None
+        )
+        if found is not None:
             yield text.evidence(found.start())
 
 

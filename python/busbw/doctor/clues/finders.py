@@ -60,6 +60,7 @@ from busbw.doctor.clues.releases import of_links
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.served import part_of_server
+from busbw.doctor.clues.shards import uneven_shards
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
@@ -133,8 +134,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(counted_apart,),
     ),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
-    "calls-differ": (resumed_apart, uneven_batches),
+    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+    "calls-differ": (resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),

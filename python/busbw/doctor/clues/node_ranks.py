@@ -20,17 +20,27 @@ _GIVEN = re.compile(
     re.MULTILINE,
 )
 """A launcher's words with the number of its node, as a shell has them or as Python shows a list of them."""
-_SHOWN = re.compile(r"CalledProcessError|\bCommand '?\[|\bcmd ?= ?|\b(?:[Rr]unning|[Ee]xecuting|[Ll]aunching) ")
+_SHOWN = re.compile(
+    r"CalledProcessError|\bCommand '?\[|\bcmd ?[=:] ?|\brun sh: |[Cc]ommand: "
+    r"|\b(?:[Rr]unning|[Ee]xecuting|[Ll]aunching) "
+)
 """Words in front of a command that a program has made, and no user typed."""
 _SET = re.compile(
     r"(?<![\w$.{-])(?P<name>RANK|NODE_RANK|MACHINE_RANK|GROUP_RANK|PET_NODE_RANK|SLURM_NODEID|NODE_ID|NODE_INDEX)="
     r"[\"']?(?P<value>\d{1,4})\b"
 )
+_TYPED = re.compile(
+    r"^(?P<front>[^\n]{0,300}?)(?<![\w$.{-])(?:NODE_RANK|MACHINE_RANK|PET_NODE_RANK)=[\"']?(?P<rank>\d{1,4})\b[\"']? "
+    r"[^\n]{3,600}$",
+    re.MULTILINE,
+)
+"""The same by a variable in front of a command."""
 _NODES = re.compile(
     r"--(?:nnodes|num[_-]machines)(?:'?, ?'|\"?, ?\"|[= ]{1,2})(?P<n>\d{1,5})\b|\bNNODES=(?P<n_>\d{1,5})\b"
 )
 _PROMPT = re.compile(
-    r"^\W{0,3}(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@)?(?P<host>[A-Za-z][\w.-]{0,60})[^\n$#%>]{0,80}[$#%>] "
+    r"^\W{0,3}(?:\([\w.-]{1,40}\) ?)?(?:[\w.-]{1,40}@(?P<host>[A-Za-z][\w.-]{0,60})[^\n$#%>=]{0,80}"
+    r"|(?P<bare>[A-Za-z][\w.-]{0,60})(?::[^\s$#%>=]{0,60})?)[$#%>] ?"
 )
 _OWN = re.compile(r"SocketImpl\(fd=\d{1,5}, addr=\[?(?P<ip>[0-9a-f.:]{6,45}?)\]?:\d{1,5}, remote=")
 _BY_MEETING = re.compile(r"rdzv[_-]backend(?:'?, ?'|[= ]{1,2})[\"']?c10d\b")
@@ -67,9 +77,15 @@ def _starts(text: Text) -> list[_Start]:
     for each in islice(_GIVEN.finditer(text.text), _MOST):
         prompt = _PROMPT.match(each["front"])
         made = _SHOWN.search(each["front"]) is not None
-        host = prompt["host"] if prompt and not made else ""
-        found.append(_Start(int(each["rank"]), made, host, text.evidence(each.start("rank"))))
+        found.append(_Start(int(each["rank"]), made, "" if made else _host(prompt), text.evidence(each.start("rank"))))
+    for each in islice(_TYPED.finditer(text.text), _MOST):
+        if (prompt := _PROMPT.match(each["front"])) is not None:
+            found.append(_Start(int(each["rank"]), False, _host(prompt), text.evidence(each.start("rank"))))
     return found
+
+
+def _host(prompt: re.Match[str] | None) -> str:
+    return (prompt["host"] or prompt["bare"]) if prompt is not None else ""
 
 
 def _not_read(starts: Sequence[_Start], texts: Sequence[Text], nodes: int) -> Sharper | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.doctor.clues.texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.reading.ray_status import DEMAND, bundles_of, status_of
 
 _OF_RAY = re.compile(
     r"placement_? ?group|required GPUs exceeds|fulfill resource request|autoscaler|cannot be scheduled right now"
@@ -67,27 +68,21 @@ class _Cluster:
     evidence: Evidence
 
 
-_DEMAND = re.compile(
-    r"^\s{0,8}(?P<bundles>\{[^\n]{4,900}?\}(?: \* \d{1,5})?)(?: \((?P<how>[A-Z_]{4,14})\))?: \d{1,6}\+ pending",
-    re.MULTILINE,
-)
 _REQUEST = re.compile(r"fulfill resource request [^\n{]{0,40}\{(?P<one>[^}\n]{4,200})\}")
 _SPECS = re.compile(r"\bspecs=\[(?P<bundles>\{[^\n]{4,4000})")
 _DESIRED = re.compile(r"total desired GPUs (?P<gpus>\d{1,6})")
-_BUNDLE = re.compile(r"\{(?P<what>[^}\n]{2,200})\}(?: \* (?P<times>\d{1,5}))?")
-_AMOUNT = re.compile(r"['\"](?P<name>GPU|CPU)['\"]: ?(?P<much>\d{1,6}(?:\.\d{1,6})?)")
 
 
 def _asked(finding: Finding, texts: Sequence[Text]) -> _Asked | None:
     """What is asked for: by the list of demands, else as the request tells it."""
     for text in (*texts, Text("", "\n".join(seen.fact for seen in finding.evidence))):
-        for words in (_DEMAND, _SPECS, _REQUEST):
+        for words in (DEMAND, _SPECS, _REQUEST):
             if (found := words.search(text.text)) is None:
                 continue
             one = words is _REQUEST
-            parts = list(_bundles("{" + found["one"] + "}" if one else found["bundles"]))
+            parts = list(bundles_of("{" + found["one"] + "}" if one else found["bundles"]))
             gpus = sum(each[0] for each in parts)
-            packed = words is _DEMAND and found["how"] == "STRICT_PACK"
+            packed = words is DEMAND and found["how"] == "STRICT_PACK"
             on_one = gpus if packed else max((each[2] for each in parts), default=0.0)
             seen = (text.evidence(found.start()),) if text.source else ()
             return _Asked(gpus, on_one, sum(each[1] for each in parts), seen)
@@ -97,44 +92,12 @@ def _asked(finding: Finding, texts: Sequence[Text]) -> _Asked | None:
     return None
 
 
-def _bundles(said: str) -> Iterator[tuple[float, float, float]]:
-    """GPUs and processors of each kind of bundle, and the GPUs of one of them."""
-    for bundle in _BUNDLE.finditer(said):
-        much = {each["name"]: float(each["much"]) for each in _AMOUNT.finditer(bundle["what"])}
-        times = int(bundle["times"] or 1)
-        yield much.get("GPU", 0.0) * times, much.get("CPU", 0.0) * times, much.get("GPU", 0.0)
-
-
-_STATUS = re.compile(
-    r"^\W{0,4}(?:Active|Healthy):[ \t]*\n(?P<active>(?:[ \t][^\n]{0,200}\n){0,200})(?:Idle:[ \t]*\n"
-    r"(?P<idle>(?:[ \t][^\n]{0,200}\n){0,200}))?(?:Pending:[ \t]*\n(?P<pending>(?:[ \t][^\n]{0,200}\n){0,50}))?"
-    r"(?P<rest>(?:[^\n]{0,300}\n){0,60}?)(?:Total )?Usage:[ \t]*\n(?P<usage>(?:[ \t][^\n]{0,200}(?:\n|$)){1,40})",
-    re.MULTILINE,
-)
-"""Nodes and resources, as `ray status` lists them; releases of 2024 and later list idle nodes apart."""
-_COUNT = re.compile(r"^[ \t]{1,8}(?P<nodes>\d{1,5}) \S", re.MULTILINE)
-_USED = re.compile(
-    r"^[ \t]{1,8}(?P<used>\d{1,7}(?:\.\d{1,6})?)/(?P<all>\d{1,7}(?:\.\d{1,6})?) (?P<name>GPU|CPU)\b", re.MULTILINE
-)
-
-
 def _cluster(text: Text) -> _Cluster | None:
     """The last status that the text shows."""
-    found = max(_STATUS.finditer(text.text), key=lambda each: each.start(), default=None)
+    found = status_of(text.text)
     if found is None:
         return None
-    rows = {each["name"]: each for each in _USED.finditer(text.text, found.start("usage"), found.end())}
-    nodes = sum(int(each["nodes"]) for each in _COUNT.finditer(f"{found['active']}{found['idle'] or ''}"))
-    pending = next((each.strip() for each in (found["pending"] or "").splitlines() if "(no " not in each), "")
-    gpu, cpu = rows.get("GPU"), rows.get("CPU")
-    return _Cluster(
-        float(gpu["used"]) if gpu else 0.0,
-        float(gpu["all"]) if gpu else 0.0,
-        float(cpu["all"]) - float(cpu["used"]) if cpu else None,
-        nodes,
-        pending,
-        text.evidence(gpu.start("used") if gpu else found.start("usage")),
-    )
+    return _Cluster(found.used, found.gpus, found.free_cpus, found.nodes, found.pending, text.evidence(found.at))
 
 
 def _other_ip(

@@ -30,9 +30,15 @@ _FOUND = re.compile(r"NCCL INFO NET/IB ?: Using \[0\]")
 _NONE = re.compile(r"NET/IB ?: No device found|[Ff]ailed to open libibverbs")
 _GIVE = (
     "give the container the devices: docker --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1. In "
-    "Kubernetes the resource of the RDMA device plugin (rdma/..., nvidia.com/...) in the pod's limits, or "
-    "/dev/infiniband as a hostPath of a privileged pod, with IPC_LOCK. rdma-core with the NIC's provider must be in "
-    "the image. Then NCCL says NET/IB : Using [0]{first}:1. Settings of NCCL_IB_* have no effect until then"
+    "Kubernetes that is the resource of the RDMA device plugin (rdma/..., nvidia.com/...) in the pod's limits, with "
+    "IPC_LOCK. The image needs rdma-core with the NIC's provider. Then NCCL says NET/IB : Using [0]{first}:1. Settings "
+    "of NCCL_IB_* have no effect until then"
+)
+_OF_EFA = re.compile(r"\bprovider: efa\b|\bFI_PROVIDER=efa\b|aws-ofi-nccl|NET/OFI\b|amazonaws\.com/efa")
+_GIVE_EFA = (
+    "give the container the EFA devices: docker --device=/dev/infiniband (each uverbs device) --ulimit memlock=-1; in "
+    "Kubernetes vpc.amazonaws.com/efa in the pod's limits, and EFA's device plugin. Then fi_info -p efa inside lists "
+    "them, and NCCL says NET/OFI Selected provider is efa"
 )
 _INSTALL = (
     "install rdma-core, libibverbs and the provider of the NIC (libmlx5, ibverbs-providers) in the image, of a release "
@@ -50,12 +56,14 @@ def not_given(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
     has = f"the host has {named(', '.join(names[:3]), 100)}{more} (/sys/class/infiniband)" if names else ""
     seen = tuple(each for each in (lacks, opens, at) if each is not None)
     first = names[0] if names else "mlx5_0"
-    if lacks is not None and opens is None:
+    if lacks is not None:
+        has = has or ("they are there outside of it" if opens is not None else "")
         though = f", though {has}" if has else ""
+        of_efa = any(_OF_EFA.search(text.text) for text in texts)
         return Sharper(
             f"NCCL finds no RDMA device and uses sockets between nodes: /dev/infiniband is missing here, as in a "
             f"container that was not given the devices{though}",
-            _GIVE.format(first=first),
+            _GIVE_EFA if of_efa else _GIVE.format(first=first),
             seen,
         )
     asked = [each for each in _asked(facts) if each]

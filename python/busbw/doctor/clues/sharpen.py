@@ -10,6 +10,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
+from busbw.doctor.clues.other_release import with_other_release
 from busbw.doctor.clues.texts import Sharper, Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
@@ -62,7 +63,9 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     texts = texts_of(facts)
     return _by_acs(
         [
-            without_excluded(_told(each, facts, texts), texts) if each.severity is not Severity.NOTE else each
+            with_other_release(without_excluded(_told(each, facts, texts), texts), texts)
+            if each.severity is not Severity.NOTE
+            else each
             for each in findings
         ]
     )

@@ -61,6 +61,7 @@ from busbw.doctor.findings.ranks import (
     lock_and_barrier,
     nccl_warnings,
     rank_waits_for_data,
+    ray_pending,
     stuck_in_collective,
 )
 from busbw.doctor.findings.settings import (
@@ -116,6 +117,7 @@ FINDINGS: Mapping[str, Examination] = {
         choices_differ,
         flight_recorder,
         stuck_in_collective,
+        ray_pending,
         calls_differ,
         p2p_matrix,
         built_without_mpi,

@@ -16,7 +16,23 @@ _APART = (
 )
 _FUSED = r"NET/IB : Made virtual device \[\d{1,3}\] name=(?P<name>\w{2,40}(?:\+\w{2,40}){1,7})"
 
+_SMALL = (
+    r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}\n(?P<kib>\d{1,6})\s*$"
+    r"|\bmax locked memory\s[^\n]{0,60}\s(?P<kib_>\d{1,6})\s*$"
+)
+"""A limit on locked memory that a shell shows, in KiB."""
+_LARGE = (
+    r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}(?:\n|\b)[^\n]{0,40}\bunlimited\b|\bmax locked memory\s[^\n]{0,60}\bunlimited"
+)
+
 BESIDE_ROWS = {
+    "memlock": rf"""
+{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}} KiB where the ranks run, though another shell has
+ none: too low for RDMA, and set by what starts the ranks ;
+ LimitMEMLOCK=infinity for what starts them, and restart it: slurmd's unit (with PropagateResourceLimitsExcept=MEMLOCK
+ in slurm.conf), the container runtime, sshd; docker --ulimit memlock=-1. ulimit -l within the job must say unlimited
+{_SMALL} ; the limit on locked memory is {{kib}}{{kib_}} KiB here, too low for RDMA ; {{fix}}
+""",
     "duplicate-gpu": rf"""
 {_OF_SERVER} && {_CARD.format(0)} && !{_CARD.format(1)}
  ; the inference server and the trainer use the same GPU, the only one that nvidia-smi lists here: they are two ranks
