@@ -58,6 +58,7 @@ from busbw.doctor.findings.ranks import (
     init_incomplete,
     lock_and_barrier,
     nccl_warnings,
+    p2p_hangs,
     rank_waits_for_data,
     stuck_in_collective,
 )
@@ -113,6 +114,7 @@ FINDINGS: Mapping[str, Examination] = {
         choices_differ,
         flight_recorder,
         stuck_in_collective,
+        p2p_hangs,
         calls_differ,
         p2p_matrix,
         built_without_mpi,
