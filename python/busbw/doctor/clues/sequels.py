@@ -75,6 +75,8 @@ _LINKS = (
         ),
         first=True,
     ),
+    # What is said of a job that stands still, and of where it stands.
+    _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.
     _Link(
         "gpu-memory-storm",

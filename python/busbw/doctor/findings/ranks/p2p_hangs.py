@@ -65,7 +65,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         looks = (_first(_STANDS, lines, log.source), _first(_STACK, lines, log.source), _busy(lines, log.source, facts))
         signs = [found for found in looks if found is not None]
         why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
-        if not signs or len(signs) + bool(why) < 2:
+        # Words and a stack alone tell as well of ranks that call different collectives.
+        if not signs or len(signs) + bool(why) < 2 or not (why or looks[2]):
             continue
         yield Finding(
             NAME, Severity.ERROR,
