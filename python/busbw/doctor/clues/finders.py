@@ -62,6 +62,7 @@ from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.visitors import by_first_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 
@@ -114,6 +115,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
+    "stranger": (by_first_bytes,),
     "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
     "nic-hot": (link_flaps,),
