@@ -39,7 +39,7 @@ from busbw.doctor.clues.platforms import (
     interface_with_address,
     no_instance_of_aws,
 )
-from busbw.doctor.clues.pods import headless, pending_pod, worker_not_ready
+from busbw.doctor.clues.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.programs import (
     apart_in_horovod,
@@ -84,7 +84,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model),
+    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit),
     "connection-refused": (
         read_as_octal,
         for_itself_alone,

@@ -84,6 +84,15 @@ _LINKS = (
         frozenset({"probe-failed"}),
         re.compile(r"dcgm|health|monitor|nvidia|[Ll]iveness", re.IGNORECASE),
     ),
+    _Link(
+        "host-memory",
+        re.compile("was killed at its own limit of memory"),
+        frozenset({"node-lost", "mpi-launch", "efa-error", "remote-error", "ib-retry", "connection-refused"}),
+        re.compile(
+            r"lost communication|daemon|completed with error|unresponsive|closed|reset by peer|Broken pipe"
+            r"|refused|status=12"
+        ),
+    ),
     # Who was killed answers no more; Ray says it later than those who notice.
     _Link(
         "host-memory",
