@@ -40,7 +40,7 @@ from busbw.doctor.clues.platforms import (
     interface_with_address,
     no_instance_of_aws,
 )
-from busbw.doctor.clues.pods import headless, pending_pod, worker_not_ready
+from busbw.doctor.clues.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.programs import (
     apart_in_horovod,
@@ -65,6 +65,7 @@ from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.visitors import by_first_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 
@@ -88,7 +89,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model),
+    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit),
     "connection-refused": (
         *(read_as_octal, for_itself_alone, refused_by_rules, address_of_node, container_ended),
         *(receiver_of_tcpx,),
@@ -150,5 +151,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "mpi-network": (gid_of_program,),
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
+    "stranger": (by_first_bytes,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

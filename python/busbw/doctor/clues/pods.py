@@ -140,3 +140,31 @@ def worker_not_ready(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
                 (text.evidence(listed.start()), *((text.evidence(pulls.start()),) if pulls else ())),
             )
     return None
+
+
+_KILLED = re.compile(
+    r"^ {2,12}(?P<container>[a-z0-9][\w.-]{1,62}): {0,8}\n(?: {4,16}[^\n]{0,300}\n){1,40}? {4,20}"
+    r"Reason: {1,20}OOMKilled\b(?:[^\n]{0,4}(?:\n {4,20}[^\n]{0,300}){1,20}?\n {4,16}Limits: {0,8}"
+    r"(?:\n {6,20}[^\n]{0,200}){0,8}?\n {6,20}memory: {1,20}(?P<limit>\d[\w.]{0,12}))?",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"^Name: {1,20}(?P<pod>[a-z0-9][\w.-]{1,120})\s*$", re.MULTILINE)
+
+
+def killed_at_limit(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The pod whose container was killed as it reached its own limit of memory, as `kubectl describe` shows it."""
+    for text in texts:
+        found = _KILLED.search(text.text)
+        if found is None:
+            continue
+        names = list(_NAME.finditer(text.text, 0, found.start()))
+        who = f"pod {named(names[-1]['pod'])}" if names else f"container {named(found['container'])}"
+        limit = f" of {found['limit']}" if found["limit"] else ""
+        return Sharper(
+            f"{who} was killed at its own limit of memory{limit} (OOMKilled), whatever its node has free",
+            f"raise resources.limits.memory of that container{f' above {limit[4:]}' if limit else ''}, its request "
+            "alike: for NCCL with many GPUs and NICs tens of GiB, /dev/shm and pinned buffers count too. Or fewer "
+            "loader workers and less pinned memory. What its peers say after it follows (lost daemons, transfers)",
+            (text.evidence(text.text.find("OOMKilled", found.start())),),
+        )
+    return None

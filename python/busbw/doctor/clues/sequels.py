@@ -18,6 +18,8 @@ class _Link:
     words: re.Pattern[str]
     sequels: frozenset[str]
     only: re.Pattern[str] = re.compile("")
+    first: bool = False
+    """Whether the cause must stand before its sequel, where one log has both."""
 
 
 _LINKS = (
@@ -76,13 +78,25 @@ _LINKS = (
         re.compile(
             r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"
         ),
+        first=True,
     ),
+    # What is said of a job that stands still, and of where it stands.
+    _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.
     _Link(
         "gpu-memory-storm",
         re.compile(""),
         frozenset({"probe-failed"}),
         re.compile(r"dcgm|health|monitor|nvidia|[Ll]iveness", re.IGNORECASE),
+    ),
+    _Link(
+        "host-memory",
+        re.compile("was killed at its own limit of memory"),
+        frozenset({"node-lost", "mpi-launch", "efa-error", "remote-error", "ib-retry", "connection-refused"}),
+        re.compile(
+            r"lost communication|daemon|completed with error|unresponsive|closed|reset by peer|Broken pipe"
+            r"|refused|status=12"
+        ),
     ),
     # Who was killed answers no more; Ray says it later than those who notice.
     _Link(
@@ -133,7 +147,7 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
             continue
         for cause in loud:
             said = (cause.title, *(seen.fact for seen in cause.evidence))
-            if cause.severity.rank > finding.severity.rank:
+            if cause.severity.rank > finding.severity.rank or (link.first and _stands_before(finding, cause)):
                 continue
             if cause.name == link.cause and any(map(link.words.search, said)):
                 return _note(finding, cause)
@@ -142,6 +156,12 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
         if causes:
             return _note(finding, min(causes, key=lambda each: each.stage))
     return finding
+
+
+def _stands_before(one: Finding, other: Finding) -> bool:
+    """Whether the first line of the one stands before that of the other, in a log that has both."""
+    lines, others = ({seen.where: seen.line for seen in reversed(each.evidence) if seen.line} for each in (one, other))
+    return any(line < others[where] for where, line in lines.items() if where in others)
 
 
 def _all_say(finding: Finding, words: re.Pattern[str]) -> bool:

@@ -41,8 +41,8 @@ _LINES = (
     r"^# (?:HELP|TYPE) [A-Za-z_:]\w{2,200} ",
     r"^\s*-? ?(?:alert|expr|runbook_url): ",
     r"\"(?:pattern|regexp?|expr|query|promql)\": ?\"|\"\w{0,40}(?:Error|Fail)\w{0,40}\": ?(?:true|false)\b",
-    # Counters of what was corrected.
-    r"^\s*(?:[DS]RAM )?Correctable(?: Errors?)? *: *\d{1,9}\s*$",
+    # Counters of what was corrected; of memory a signature says how many are too many.
+    r"^\s*(?:SRAM )?Correctable(?: Errors?)? *: *\d{1,9}\s*$",
     # Histories and release notes.
     r"^(?:[*|\\/ ]{0,12})?[\da-f]{7,12} (?:\([^)]{1,80}\) )?(?:[a-z]{2,10}(?:\([\w/., -]{1,40}\))?!?: |"
     + _VERBS

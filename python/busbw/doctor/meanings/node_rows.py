@@ -73,7 +73,7 @@ Failed to open libibverbs && \buverbs\d{1,3}\b[^\n]{0,80}$ && !dlv?sym failed ; 
 """,
     "ssh-launch mpi-launch": rf"""
 {_NO_SSHD} && ^\s{{0,40}}"?image"?: {{0,30}}"?(?P<image>[\w.-]{{1,60}}[\w./:@-]{{2,120}}) && Connection refused ; the
- hosts' image has no ssh server ({{sshd}}: {{image}}), so that nobody listens for the launcher's ssh ; take an image
+ hosts' image {{image}} has no ssh server ({{sshd}}), so that nobody listens for the launcher's ssh ; take an image
  with openssh-server, or install it in this one (apt-get install -y openssh-server, mkdir -p /run/sshd). That sshd is
  called in the args is right. Names, network policies, EFA and MPI's paths need nothing
 {_NO_SSHD} ; the hosts have no ssh server ({{sshd}}), so that nobody listens for the launcher's ssh ; install

@@ -13,7 +13,7 @@ SIGNATURE = Signature(
         "memory is failing"
     ),
     patterns=(
-        rf"^\s{{0,40}}(?:DRAM |Device Memory |HBM )?Correctable(?: Errors?)?\s{{0,30}}: {_MANY}",
+        rf"^\s{{0,40}}(?:DRAM|Device Memory|HBM) Correctable(?: Errors?)?\s{{0,30}}: {_MANY}",
         rf"\becc\.errors\.corrected\.(?:volatile|aggregate)\.(?:dram|device_memory|total): {_MANY}",
         rf"\bDCGM_FI_DEV_ECC_SBE_(?:VOL|AGG)_(?:TOTAL|DEV)\b.{{0,400}}[ }}:]\s{{0,4}}{_MANY}\W{{0,4}}$",
         rf"\b(?:ecc_)?sbe_(?:vol|agg)\w{{0,12}}\W{{1,4}}{_MANY}",

@@ -19,8 +19,9 @@ SIGNATURE = Signature(
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",
         r"IB device \S{1,40} not found",
         r"network device '\S+' is not available",
-        # A command that gives a container the devices, or lists them, tells of no fault, nor does a listing's head.
+        # What gives a container the devices, or lists them, tells of no fault: commands, manifests, listings' heads.
         r"^(?!.{0,400}(?:--device|\bdocker run|\bpodman run|-v /dev|\bls (?:-\w{1,8} )?/))"
+        r"(?!.{0,400}(?:/dev/infiniband rwm\b|(?:host|mount)Path|^\W{0,40}path: |/dev/infiniband from \S{1,60} \(r))"
         r"(?!/dev/infiniband/?:\s{0,4}$)"
         r".{0,600}/dev/infiniband",
         r"NET/IB : Unable to open device",

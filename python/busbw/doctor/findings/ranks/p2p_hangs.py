@@ -1,0 +1,128 @@
+"""A job on one host that stands still behind its init, where GPUs talk to each other directly over PCIe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from busbw.base.secrets import shortened
+from busbw.base.text import clean
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.signature import Stage
+from busbw.doctor.signatures import SIGNATURES
+from busbw.machine.nccl.log_model import NcclLog
+
+NAME = "p2p-hangs"
+_DIRECT = re.compile(r"NCCL INFO Channel \d{1,3}(?:/\d{1,2})? : \d{1,6}\[\w{1,8}\] -> \d{1,6}\[\w{1,8}\] via P2P/")
+_STANDS = re.compile(
+    r"^(?![^\n]{0,500}(?:\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|not|no|never|without|fixed|solved)\b|n't\b|\w=))[^\n]{0,300}"
+    r"\b(?:stalls?|hangs?|hung|stuck|freezes?|frozen|stands still|the last line|nothing (?:happens|changes|more))\b",
+    re.IGNORECASE,
+)
+"""Somebody's own words, as no program writes them; a line of settings or of a program's level is none."""
+_STACK = re.compile(
+    r"^\s{2,16}[\w<>]{2,60} \((?:[\w./-]{0,160}/)?"
+    r"(?:pynccl\w*|distributed_c10d|nccl\w*|_functional_collectives)\.py:\d{1,6}\)"
+    r"|^\s{0,4}#\d{1,3}\s[^\n]{0,80}\b(?:ncclGroupEnd|ncclAllReduce|ncclCommInitRank\w*|cuStreamSynchronize)\b"
+)
+_SMI = re.compile(
+    r"\|\s{1,4}(?:\d{1,3}%|N/A)\s{1,6}\d{1,3}C\s{1,6}P\d{1,2}\s{1,16}(?P<power>\d{1,4})W ?/ {0,4}(?P<cap>\d{2,4})W \|"
+    r"\s{1,10}\d{1,8}MiB ?/ {1,3}\d{3,8}MiB \|\s{1,8}(?P<busy>\d{1,3})%"
+)
+_PROOF = Proof(
+    instruction="run with NCCL_P2P_DISABLE=1; p2pBandwidthLatencyTest hangs or shows little where P2P is broken"
+)
+_LOW = 0.6
+"""Of the limit of power: kernels of NCCL that wait keep a GPU at 100 % and draw little."""
+_LINKS = re.compile(r"^\s{0,4}GPU\d{1,3}[ \t][^\n]{0,200}\bNV\d{1,2}\b|via P2P/\S{0,20}NVLS|NVLink P2P", re.MULTILINE)
+_ACS = re.compile(r"ACSCtl:[^\n]{0,80}(?:ReqRedir\+|CmpltRedir\+|UpstreamFwd\+)")
+_IOMMU = re.compile(
+    r"iommu: Default domain type: Translated|\b(?:intel|amd)_iommu=on\b(?!.{0,200}iommu=pt)"
+    r"|(?:DMAR|AMD-Vi): IOMMU enabled"
+)
+_WHY = frozenset({"iommu-translates", "iommu-fault"})
+"""Signatures of lines that say how the machine is set up."""
+_CURE = "to be sure at once: NCCL_P2P_DISABLE=1 (through the host's memory, slower; a server's own all-reduce off). "
+_BY_IOMMU = (
+    "For good: boot with iommu=pt (intel_iommu=on iommu=pt, amd_iommu=on iommu=pt) or the IOMMU off, and switch ACS "
+    "off in the BIOS or by setpci on the bridges. Virtual machines need both on"
+)
+_ANY = (
+    "Then look at `lspci -vvv | grep ACSCtl`, at the kernel's words of the IOMMU, and take a driver of another release"
+)
+
+
+def examine(facts: Facts) -> Iterator[Finding]:
+    for log, scan in zip(facts.logs, facts.scans, strict=True):
+        if scan.kinds["headers"] or not _stands_behind_init(log, scan):
+            continue
+        lines = next((shown.lines for shown in facts.shown if shown.source == log.source), ())
+        direct = _first(_DIRECT, lines, log.source)
+        if direct is None or any(_LINKS.search(line) for line in lines):
+            continue
+        looks = (_first(_STANDS, lines, log.source), _first(_STACK, lines, log.source), _busy(lines, log.source, facts))
+        signs = [found for found in looks if found is not None]
+        why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
+        # Words and a stack alone tell as well of ranks that call different collectives.
+        if not signs or len(signs) + bool(why) < 2 or not (why or looks[2]):
+            continue
+        yield Finding(
+            NAME, Severity.ERROR,
+            f"transfers from GPU to GPU over PCIe (P2P) never arrive: {_cause(why)}; the ranks met, and the first "
+            "collective stands still",
+            (direct, *signs, *why)[:5],
+            Cost("the job hangs"), _CURE + (_BY_IOMMU if why else _ANY),
+            _PROOF,
+            stage=Stage.SYSTEM,
+        )  # fmt: skip
+
+
+def _cause(why: Sequence[Evidence]) -> str:
+    if not why:
+        return "ACS, the IOMMU or the driver breaks them"
+    if len(why) > 1:
+        return "ACS and the IOMMU send them up to the processor"
+    return f"{'ACS sends' if _ACS.search(why[0].fact) else 'the IOMMU sends'} them up to the processor"
+
+
+def _anywhere(words: re.Pattern[str], facts: Facts) -> Evidence | None:
+    return next((found for each in facts.shown if (found := _first(words, each.lines, each.source)) is not None), None)
+
+
+def _stands_behind_init(log: NcclLog, scan: Scan) -> bool:
+    """Whether all ranks of one host met, and nothing tells of a step, of an end, or of an error after it."""
+    places = [place for each in log.communicators for place in each.ranks]
+    whole = len(places) > 1 and all(place.complete for place in places) and len({each.host for each in places}) == 1
+    end = max((place.end for place in places), default=0)
+    went_on = scan.alive > end or scan.ended or scan.course.done > end or scan.kinds["steps"] or scan.kinds["rows"]
+    failed = any(
+        SIGNATURES[name].severity is Severity.ERROR and SIGNATURES[name].stage < Stage.EFFECT and hit.last > end
+        for name, hit in scan.hits.items()
+        if name not in _WHY
+    )
+    return whole and not went_on and not failed
+
+
+def _first(words: re.Pattern[str], lines: Sequence[str], source: str) -> Evidence | None:
+    for number, line in enumerate(lines, 1):
+        if words.search(line):
+            return Evidence(clean(shortened(line.strip(), 200)), source, number)
+    return None
+
+
+def _busy(lines: Sequence[str], source: str, facts: Facts) -> Evidence | None:
+    """All GPUs of the table that work at all at 100 %, with little power where the table is still in the log."""
+    states = [gpu for gpu in facts.snapshot.gpus if (gpu.utilisation_percent or 0.0) >= 99.0]
+    if len(states) > 1:
+        return Evidence(f"{len(states)} GPUs are busy all the time (100%), and no line follows", source)
+    rows = [(number, found) for number, line in enumerate(lines, 1) if (found := _SMI.search(line))]
+    at_work = [(number, found) for number, found in rows if int(found["busy"]) >= 99]
+    if len(at_work) < 2 or any(int(found["power"]) > _LOW * int(found["cap"]) for _, found in at_work):
+        return None
+    number, found = at_work[0]
+    return Evidence(
+        f"{len(at_work)} GPUs are busy all the time ({found['busy']}%) and draw little ({found['power']} of "
+        f"{found['cap']} W): kernels that wait", source, number,
+    )  # fmt: skip
