@@ -30,6 +30,15 @@ LOGS = logs_of("f140-")
         ),
         ("policy-drops", "lets only ports 22, 29400-29600 through, and drops", "-s NETWORK -j ACCEPT"),
         ("port-that-listens", "port 51077 of 192.168.4.11 listens", "nft list ruleset"),
+        (
+            "one-value-for-two",
+            "the launcher gave ranks 1, 2 the same GPU: CUDA_VISIBLE_DEVICES=1",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+        ),
+        ("half-a-gpu-each", "Ray gave ranks 0, 1 the same GPU", "num_gpus=1 (here num_gpus is 0.5)"),
+        ("older-by-its-words", "2.24 or newer on grebe1, an older one than 2.24 on grebe2", "install the same NCCL"),
+        ("sizes-of-two-releases", "hosts or ranks run different releases", "install the same NCCL"),
+        ("versions-of-two-hosts", "ranks of one job load NCCL 2.26.2", ""),
     ],
 )
 def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
@@ -53,6 +62,12 @@ def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp
         ("policy-drops", "Chain INPUT (policy DROP)", "Chain INPUT (policy ACCEPT)", "a firewall on"),
         ("port-that-listens", ":51077    0", ":51078    0", "listens"),
         ("horovod-waits-for-it", "", "", "Horovod"),
+        ("one-value-for-two", "teal: CUDA_VISIBLE_DEVICES=1\nteal", "teal: CUDA_VISIBLE_DEVICES=2\nteal", "gave ranks"),
+        ("half-a-gpu-each", "'3'", "'0,1,2,3'", "gave ranks"),
+        ("older-by-its-words", "", "", "helpers"),
+        ("versions-of-two-hosts", "", "", "different sizes"),
+        ("sizes-of-two-releases", "init.cc:866", "transport.cc:160", "different releases"),
+        ("sizes-of-two-releases", "received 128", "received 1024", "different releases"),
     ],
 )
 def test_without_these_words_nothing_of_it_is_said(name: str, old: str, new: str, title: str, tmp_path: Path) -> None:

@@ -56,11 +56,13 @@ from busbw.doctor.clues.programs import (
 )
 from busbw.doctor.clues.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.ray import unplaced
+from busbw.doctor.clues.releases import releases_apart
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.visible import given_the_same
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 
@@ -106,7 +108,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-local-error": (mtu_differs,),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (launchers_per_node, local_rank_alike),
+    "duplicate-gpu": (launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
@@ -123,5 +125,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "calls-differ": (resumed_apart, uneven_batches),
     "stuck-in-collective": (resumed_apart,),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
+    "message-truncated": (releases_apart,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""
