@@ -39,6 +39,15 @@ LOGS = logs_of("f140-")
         ("older-by-its-words", "2.24 or newer on grebe1, an older one than 2.24 on grebe2", "install the same NCCL"),
         ("sizes-of-two-releases", "hosts or ranks run different releases", "install the same NCCL"),
         ("versions-of-two-hosts", "ranks of one job load NCCL 2.26.2", ""),
+        ("no-port-at-one-host", "no RDMA port of shrike2 is active (mlx5_0 DOWN, mlx5_1 DOWN)", "cable, transceiver"),
+        ("waits-for-manager", "no RDMA port of hoopoe3 is active (mlx5_0 Initializing)", "start a subnet manager"),
+        (
+            "run-without-devices",
+            "without the RDMA devices (/dev/infiniband; docker run gives it none)",
+            "--device=/dev",
+        ),
+        ("no-folder-inside", "it lacks that folder), though the host has mlx5_0", "--device=/dev/infiniband"),
+        ("order-relaxed-by-firmware", "forces relaxed ordering", "set PCI_WR_ORDERING=0"),
     ],
 )
 def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
@@ -68,6 +77,12 @@ def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp
         ("versions-of-two-hosts", "", "", "different sizes"),
         ("sizes-of-two-releases", "init.cc:866", "transport.cc:160", "different releases"),
         ("sizes-of-two-releases", "received 128", "received 1024", "different releases"),
+        ("no-port-at-one-host", "mlx5_1/1 state DOWN", "mlx5_1/1 state ACTIVE", "no RDMA port"),
+        ("no-port-at-one-host", "", "", "wrong GID index"),
+        ("waits-for-manager", "Initializing", "Active", "no RDMA port"),
+        ("run-without-devices", "docker run -d", "docker run -d --device=/dev/infiniband", "without the RDMA devices"),
+        ("run-without-devices", "(Up)", "(Down)", "without the RDMA devices"),
+        ("order-relaxed-by-firmware", "force_relax(1)      force", "per_mkey(0)      force", "relaxed ordering"),
     ],
 )
 def test_without_these_words_nothing_of_it_is_said(name: str, old: str, new: str, title: str, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ from busbw.doctor.clues.programs import (
 )
 from busbw.doctor.clues.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.ray import unplaced
+from busbw.doctor.clues.rdma_devices import forced_relaxed, none_active, without_device_nodes
 from busbw.doctor.clues.releases import releases_apart
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
@@ -96,16 +97,22 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (read_as_octal, without_srun, other_port_answers, for_itself_alone, given_by_program),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (bad_cable, link_flaps),
+    "ib-port-down": (none_active, bad_cable, link_flaps),
     "ib-retry": (lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),
-    "ib-completion-error": (lost_between, mtu_differs, gid_of_program, gid_that_works),
+    "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works),
     "ib-connect-timeout": (lost_between, gid_of_program, gid_without_interface, gid_that_works, rails_apart),
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
     "mpi-network": (gid_of_program,),
     "remote-error": (no_host_of_job,),
-    "ib-remote-error": (mtu_differs,),
-    "ib-local-error": (mtu_differs,),
+    "ib-remote-error": (
+        forced_relaxed,
+        mtu_differs,
+    ),
+    "ib-local-error": (
+        forced_relaxed,
+        mtu_differs,
+    ),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (gid_of_namespace, gid_of_nobody, gid_without_interface),
     "duplicate-gpu": (launchers_per_node, given_the_same, local_rank_alike),
@@ -118,13 +125,24 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "port-in-use": (several_launchers, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
-    "network-not-found": (plugin_beside_path, no_instance_of_aws),
+    "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (without_gradients, resumed_apart, apart_in_horovod, behind_main_process),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches),
     "calls-differ": (resumed_apart, uneven_batches),
     "stuck-in-collective": (resumed_apart,),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
-    "message-truncated": (releases_apart,),
+    "message-truncated": (
+        forced_relaxed,
+        releases_apart,
+    ),
+    "networks-differ": (none_active,),
+    "wrong-results": (forced_relaxed,),
+    "ib-devices-missing": (without_device_nodes,),
+    "nic-missing": (without_device_nodes,),
+    "network-interface": (
+        without_device_nodes,
+        none_active,
+    ),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

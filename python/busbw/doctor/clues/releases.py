@@ -68,9 +68,9 @@ def _by_lines(texts: Sequence[Text]) -> tuple[str, tuple[Evidence, ...]]:
             if (version := _VERSION.match(said)) is not None:
                 versions.setdefault(host, (version["version"], text.evidence(found.start())))
             for form, (old, new, _) in zip(forms, _FORMS, strict=True):
-                for newer, words in ((False, old), (True, new)):
-                    if words.match(said) and newer not in form[host]:
-                        form[host][newer] = text.evidence(found.start())
+                for is_new, words in ((False, old), (True, new)):
+                    if words.match(said) and is_new not in form[host]:
+                        form[host][is_new] = text.evidence(found.start())
     if len({version for version, _ in versions.values()}) > 1:
         rows = list(versions.items())[:4]
         told = ", ".join(f"{version} on {named(host, 40)}" for host, (version, _) in rows)

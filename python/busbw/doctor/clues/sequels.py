@@ -42,6 +42,22 @@ _LINKS = (
         frozenset({"init-incomplete", "killed-by-launcher", "nccl-error", "rank-ended"}),
     ),
     _Link("library-versions", re.compile("NCCL"), frozenset({"message-truncated"})),
+    # A host without an active port takes sockets, and what the others send it over RDMA is refused.
+    _Link(
+        "ib-port-down",
+        re.compile("^no RDMA port of"),
+        frozenset({"networks-differ", "ib-invalid-gid", "ib-connect-timeout", "no-gdr", "network-interface"}),
+    ),
+    _Link("networks-differ", re.compile("chose different"), frozenset({"ib-invalid-gid", "ib-connect-timeout"})),
+    # One NIC's setting breaks transfers in several ways.
+    *(
+        _Link(
+            name,
+            re.compile("forces relaxed ordering"),
+            frozenset({"message-truncated", "ib-local-error", "ib-remote-error", "wrong-results"}) - {name},
+        )
+        for name in ("ib-local-error", "ib-remote-error", "wrong-results")
+    ),
     # Who knows which rank calls what knows why sizes do not fit.
     _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
     _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came)"), frozenset({"message-truncated"})),
