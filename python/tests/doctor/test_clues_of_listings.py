@@ -48,6 +48,8 @@ LOGS = logs_of("f140-")
         ),
         ("no-folder-inside", "it lacks that folder), though the host has mlx5_0", "--device=/dev/infiniband"),
         ("order-relaxed-by-firmware", "forces relaxed ordering", "set PCI_WR_ORDERING=0"),
+        ("module-for-nothing", "loaded but not registered with the RDMA core (ib_core", "install OFED (DOCA) first"),
+        ("no-client-of-peer-memory", "memory_peers is without nv_mem", "open kernel modules"),
     ],
 )
 def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
@@ -83,6 +85,8 @@ def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp
         ("run-without-devices", "docker run -d", "docker run -d --device=/dev/infiniband", "without the RDMA devices"),
         ("run-without-devices", "(Up)", "(Down)", "without the RDMA devices"),
         ("order-relaxed-by-firmware", "force_relax(1)      force", "per_mkey(0)      force", "relaxed ordering"),
+        ("module-for-nothing", "mlx5_ib,ib_cm", "mlx5_ib,nvidia_peermem,ib_cm", "not registered"),
+        ("no-client-of-peer-memory", "nvidia_peermem         20480", "nvidia_uvm         20480", "not registered"),
     ],
 )
 def test_without_these_words_nothing_of_it_is_said(name: str, old: str, new: str, title: str, tmp_path: Path) -> None:

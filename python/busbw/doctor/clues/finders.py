@@ -35,6 +35,7 @@ from busbw.doctor.clues.network import (
 from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.paths import lost_between
+from busbw.doctor.clues.peer_memory import not_registered
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -93,7 +94,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (peermem_not_loaded,),
+    "registration-failed": (peermem_not_loaded, not_registered),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (read_as_octal, without_srun, other_port_answers, for_itself_alone, given_by_program),
     "nic-hot": (link_flaps,),
@@ -144,5 +145,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         without_device_nodes,
         none_active,
     ),
+    "no-gdr": (not_registered,),
+    "gdr-unavailable": (not_registered,),
+    "gdr-differs": (not_registered,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""
