@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.clues import firewalls, paths, peer_memory, rdma_devices, releases, visiblefrom busbw.doctor.finding import Severity
+from busbw.doctor.clues import firewalls, paths, peer_memory, rdma_devices, releases, visible
+from busbw.doctor.finding import Severity
 
 from .asked import logs_of, loud
 

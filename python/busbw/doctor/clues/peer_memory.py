@@ -49,7 +49,7 @@ def not_registered(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
             f"{name} is loaded but not registered with the RDMA core ({'; '.join(why)}){dmabuf}: GPU Direct RDMA is "
             "off, and all data goes through host memory",
             "build the module again for the RDMA stack that runs: install OFED (DOCA) first and NVIDIA's driver after "
-            "it (or dkms build of nvidia), then modprobe -r nvidia_peermem and modprobe it; lsmod must show it behind "
+            "it (or dkms build of nvidia). Then modprobe -r nvidia_peermem and modprobe it; lsmod must show it behind "
             "ib_core. Or use the open kernel modules (DMA-BUF, kernel 5.12 and newer), which need no such module",
             tuple(text.evidence(each.start()) for each in shown if each is not None),
         )
