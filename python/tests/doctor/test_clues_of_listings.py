@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
 
+from busbw.doctor.clues import firewalls, paths, peer_memory, rdma_devices, releases, visible
 from busbw.doctor.finding import Severity
 
 from .asked import logs_of, loud
+
+MODULES = (firewalls, paths, peer_memory, rdma_devices, releases, visible)
 
 LOGS = logs_of("f140-")
 
@@ -30,6 +34,26 @@ LOGS = logs_of("f140-")
         ),
         ("policy-drops", "lets only ports 22, 29400-29600 through, and drops", "-s NETWORK -j ACCEPT"),
         ("port-that-listens", "port 51077 of 192.168.4.11 listens", "nft list ruleset"),
+        (
+            "one-value-for-two",
+            "the launcher gave ranks 1, 2 the same GPU: CUDA_VISIBLE_DEVICES=1",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+        ),
+        ("half-a-gpu-each", "Ray gave ranks 0, 1 the same GPU", "num_gpus=1 (here num_gpus is 0.5)"),
+        ("older-by-its-words", "2.24 or newer on grebe1, an older one than 2.24 on grebe2", "install the same NCCL"),
+        ("sizes-of-two-releases", "hosts or ranks run different releases", "install the same NCCL"),
+        ("versions-of-two-hosts", "ranks of one job load NCCL 2.26.2", ""),
+        ("no-port-at-one-host", "no RDMA port of shrike2 is active (mlx5_0 DOWN, mlx5_1 DOWN)", "cable, transceiver"),
+        ("waits-for-manager", "no RDMA port of hoopoe3 is active (mlx5_0 Initializing)", "start a subnet manager"),
+        (
+            "run-without-devices",
+            "without the RDMA devices (/dev/infiniband; docker run gives it none)",
+            "--device=/dev",
+        ),
+        ("no-folder-inside", "it lacks that folder), though the host has mlx5_0", "--device=/dev/infiniband"),
+        ("order-relaxed-by-firmware", "forces relaxed ordering", "set PCI_WR_ORDERING=0"),
+        ("module-for-nothing", "loaded but not registered with the RDMA core (ib_core", "install OFED (DOCA) first"),
+        ("no-client-of-peer-memory", "memory_peers is without nv_mem", "open kernel modules"),
     ],
 )
 def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp_path: Path) -> None:
@@ -53,7 +77,32 @@ def test_what_stands_beside_names_the_cause(name: str, title: str, fix: str, tmp
         ("policy-drops", "Chain INPUT (policy DROP)", "Chain INPUT (policy ACCEPT)", "a firewall on"),
         ("port-that-listens", ":51077    0", ":51078    0", "listens"),
         ("horovod-waits-for-it", "", "", "Horovod"),
+        ("one-value-for-two", "teal: CUDA_VISIBLE_DEVICES=1\nteal", "teal: CUDA_VISIBLE_DEVICES=2\nteal", "gave ranks"),
+        ("half-a-gpu-each", "'3'", "'0,1,2,3'", "gave ranks"),
+        ("older-by-its-words", "", "", "helpers"),
+        ("versions-of-two-hosts", "", "", "different sizes"),
+        ("sizes-of-two-releases", "init.cc:866", "transport.cc:160", "different releases"),
+        ("sizes-of-two-releases", "received 128", "received 1024", "different releases"),
+        ("no-port-at-one-host", "mlx5_1/1 state DOWN", "mlx5_1/1 state ACTIVE", "no RDMA port"),
+        ("no-port-at-one-host", "", "", "wrong GID index"),
+        ("waits-for-manager", "Initializing", "Active", "no RDMA port"),
+        ("run-without-devices", "docker run -d", "docker run -d --device=/dev/infiniband", "without the RDMA devices"),
+        ("run-without-devices", "(Up)", "(Down)", "without the RDMA devices"),
+        ("order-relaxed-by-firmware", "force_relax(1)      force", "per_mkey(0)      force", "relaxed ordering"),
+        ("module-for-nothing", "mlx5_ib,ib_cm", "mlx5_ib,nvidia_peermem,ib_cm", "not registered"),
+        ("no-client-of-peer-memory", "nvidia_peermem         20480", "nvidia_uvm         20480", "not registered"),
     ],
 )
 def test_without_these_words_nothing_of_it_is_said(name: str, old: str, new: str, title: str, tmp_path: Path) -> None:
     assert all(title not in each.title for each in loud(LOGS[name].replace(old, new), tmp_path))
+
+
+def test_no_sentence_of_these_clues_is_too_long() -> None:
+    path = Path(__file__).parents[1] / "tools" / "test_plain_english.py"
+    spec = importlib.util.spec_from_file_location("plain_english", path)
+    assert spec is not None and spec.loader is not None
+    english = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(english)
+    texts = [text for each in MODULES for text in english.texts_of(Path(str(each.__file__)))]
+    assert len(texts) > 20
+    assert [each for text in texts for each in english.too_long(text)] == []

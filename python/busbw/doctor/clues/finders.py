@@ -26,6 +26,7 @@ from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, sam
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.loaded_nccl import older_than_installed
 from busbw.doctor.clues.network import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.nic_states import forced_relaxed, none_active, without_device_nodes
 from busbw.doctor.clues.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.nvlinks import counting_link
 from busbw.doctor.clues.octal import read_as_octal
@@ -34,6 +35,7 @@ from busbw.doctor.clues.one_nic import one_nic_alone
 from busbw.doctor.clues.operations import counted_apart
 from busbw.doctor.clues.own_address import address_of_node
 from busbw.doctor.clues.paths import lost_between
+from busbw.doctor.clues.peer_memory import not_registered
 from busbw.doctor.clues.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -57,6 +59,7 @@ from busbw.doctor.clues.ray import unplaced
 from busbw.doctor.clues.rdma_devices import not_given
 from busbw.doctor.clues.registered import size_by_hand
 from busbw.doctor.clues.releases import of_links
+from busbw.doctor.clues.releases_apart import releases_apart
 from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.served import part_of_server
@@ -65,6 +68,7 @@ from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.visible import given_the_same
 from busbw.doctor.clues.visitors import by_first_bytes
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -75,7 +79,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (not_given,),
+    "network-interface": (without_device_nodes, none_active, not_given),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
     "connection-timeout": (read_as_octal, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
@@ -100,23 +104,23 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (size_by_hand, peermem_not_loaded),
+    "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (
         *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
         *(other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (bad_cable, link_flaps),
+    "ib-port-down": (none_active, bad_cable, link_flaps),
     "ib-retry": (lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works, one_nic_alone),
-    "ib-completion-error": (lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
+    "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
     "ib-connect-timeout": (lost_between, gid_of_program, gid_without_interface, gid_that_works, rails_apart),
     "remote-error": (no_host_of_job,),
-    "ib-remote-error": (mtu_differs,),
-    "ib-local-error": (mtu_differs,),
+    "ib-remote-error": (forced_relaxed, mtu_differs),
+    "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (launchers_per_node, local_rank_alike),
+    "duplicate-gpu": (launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
@@ -129,7 +133,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
     "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
-    "network-not-found": (plugin_beside_path, no_instance_of_aws),
+    "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(without_gradients, resumed_apart, apart_in_horovod, behind_main_process, uneven_batches),
         *(counted_apart,),
@@ -140,7 +144,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
-    "gdr-unavailable": (size_by_hand,),
+    "gdr-unavailable": (not_registered, size_by_hand),
     "memlock": (size_by_hand,),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
@@ -152,5 +156,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "stranger": (by_first_bytes,),
+    "message-truncated": (forced_relaxed, releases_apart),
+    "networks-differ": (none_active,),
+    "wrong-results": (forced_relaxed,),
+    "ib-devices-missing": (without_device_nodes,),
+    "nic-missing": (without_device_nodes,),
+    "no-gdr": (not_registered,),
+    "gdr-differs": (not_registered,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

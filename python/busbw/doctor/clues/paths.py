@@ -98,7 +98,7 @@ def _lost_while_running(finding: Finding, texts: Sequence[Text], pairs: Sequence
         return Sharper(
             f"the way from {own} to {peer} was lost while the job ran (step {steps[-1]['n']}): these NICs reached "
             "each other before",
-            f"ping -I {own} {peer}, and ib_write_bw between the two; then look at ports, cables and switches on the "
+            f"ping -I {own} {peer}, and ib_write_bw between the two. Then look at ports, cables and switches on the "
             "way (ethtool -S, counters of the switch) and at the peer, which may have died. Order and cabling of the "
             "rails are right. Go on from the last checkpoint without these nodes",
             (text.evidence(steps[-1].start()),),

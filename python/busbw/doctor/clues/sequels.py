@@ -43,6 +43,23 @@ _LINKS = (
         re.compile("no host of this job"),
         frozenset({"init-incomplete", "killed-by-launcher", "nccl-error", "rank-ended"}),
     ),
+    _Link("library-versions", re.compile("NCCL"), frozenset({"message-truncated"})),
+    # A host without an active port takes sockets, and what the others send it over RDMA is refused.
+    _Link(
+        "ib-port-down",
+        re.compile("^no RDMA port of"),
+        frozenset({"networks-differ", "ib-invalid-gid", "ib-connect-timeout", "no-gdr", "network-interface"}),
+    ),
+    _Link("networks-differ", re.compile("chose different"), frozenset({"ib-invalid-gid", "ib-connect-timeout"})),
+    # One NIC's setting breaks transfers in several ways.
+    *(
+        _Link(
+            name,
+            re.compile("forces relaxed ordering"),
+            frozenset({"message-truncated", "ib-local-error", "ib-remote-error", "wrong-results"}) - {name},
+        )
+        for name in ("ib-local-error", "ib-remote-error", "wrong-results")
+    ),
     # Who knows which rank calls what knows why sizes do not fit.
     _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
     _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came)"), frozenset({"message-truncated"})),
@@ -138,10 +155,40 @@ def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
         if each.severity is not Severity.NOTE:
             # What became a note explains no further: two that explain each other would both vanish.
             told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
+            if each.name == _LAUNCH and told[at] is not each:
+                told = _past_launcher(told, told[at].title.partition(":")[0])
     return told
 
 
+def _past_launcher(findings: Sequence[Finding], follows: str) -> list[Finding]:
+    """The findings; what was said to follow from the launcher's loss follows from the cause of that."""
+    old = f"follows from {_LAUNCH}: "
+    return [replace(each, title=each.title.replace(old, f"{follows}: ")) for each in findings]
+
+
+_LAUNCH, _HELPER = "mpi-launch", "the launcher lost one of its helpers"
+"""What Hydra, MPICH's launcher, says of a host whose rank ended, too."""
+
+
+def _of_helper(finding: Finding, loud: Sequence[Finding]) -> Finding | None:
+    """The error above in the same log by which a rank ended before the launcher lost its helper."""
+    if finding.name != _LAUNCH or not finding.title.startswith(_HELPER):
+        return None
+    at = finding.evidence[0]
+    causes = [
+        each
+        for each in loud
+        if each is not finding
+        and each.severity is Severity.ERROR
+        and each.stage < Stage.EFFECT
+        and any(seen.where == at.where and 0 < (seen.line or 0) < (at.line or 0) for seen in each.evidence)
+    ]
+    return min(causes, key=lambda each: each.stage, default=None)
+
+
 def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
+    if (ended := _of_helper(finding, loud)) is not None:
+        return _note(finding, ended)
     for link in _LINKS:
         if finding.name not in link.sequels or not _all_say(finding, link.only):
             continue

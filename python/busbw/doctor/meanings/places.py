@@ -54,7 +54,8 @@ def with_place(finding: Finding) -> Finding:
     named = dict.fromkeys(clean(each[0]) for seen in finding.evidence for each in words.finditer(seen.fact[:400]))
     new = [each for each in named if each not in finding.title]
     if not named and finding.name in _LINKS:
-        new = [f"on {host}" for host in _hosts(finding) if host not in finding.title]
+        hosts = _hosts(finding)
+        new = [f"on {host}" for host in hosts] if not any(host in finding.title for host in hosts) else []
     if not new or len(new) < len(named):
         return finding  # the title names one already
     more = " and others" if len(new) > MOST else ""

@@ -1,0 +1,163 @@
+"""Clues of RDMA devices: ports none of which is active, devices that a container was not given, settings of a NIC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from busbw.doctor.clues.prompts import host_before
+from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding
+
+_PORT = re.compile(
+    r"\bhca_id:\s{1,8}(?P<devinfo>[\w.-]{2,30})|\bCA '(?P<ibstat>[\w.-]{2,30})'"
+    r"|\bstate:\s{1,12}(?P<port>PORT_[A-Z]{2,8})\b|(?<![\w ])[ \t]{1,24}State: (?P<state>[A-Z][a-z]{2,12})\b"
+    r"|\b(?P<netdev>[\w.-]{2,30}) port \d{1,2} ==> \S{1,30} \((?P<up>Up|Down)\)"
+    r"|\blink (?P<link>[\w.-]{2,30})/\d{1,2} (?:[\w:]{2,20} [\w:]{1,40} ){0,4}state (?P<of_link>[A-Z]{2,8})\b"
+)
+"""Ports as ibv_devinfo, ibstat, ibdev2netdev and `rdma link` list them."""
+_ACTIVE = frozenset({"PORT_ACTIVE", "Active", "Up", "ACTIVE"})
+_WAITS = frozenset({"PORT_INIT", "PORT_ARMED", "Initializing", "Armed", "INIT", "ARMED"})
+_NO_DEVICE = re.compile(
+    r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} [^\n]{0,60}NET/IB ?: No device found"
+)
+_MOST = 200
+
+
+def _ports(text: Text) -> Iterator[tuple[str, str, str, int]]:
+    """Host, device, state and place of each port that is listed."""
+    device = ""
+    for found in islice(_PORT.finditer(text.text), _MOST):
+        if name := found["devinfo"] or found["ibstat"]:
+            device = name
+        elif found["netdev"]:
+            yield host_before(text, found.start()), found["netdev"], found["up"], found.start()
+        elif found["link"]:
+            yield host_before(text, found.start()), found["link"], found["of_link"], found.start()
+        elif device:
+            yield host_before(text, found.start()), device, found["port"] or found["state"], found.start("port")
+            device = ""
+
+
+def none_active(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """NCCL finds no RDMA device on a host of which a listing shows ports, and none of them active."""
+    for text in texts:
+        lacking = dict.fromkeys(found["host"] for found in _NO_DEVICE.finditer(text.text))
+        if not lacking:
+            continue
+        of_host: dict[str, dict[str, tuple[str, int]]] = {}
+        for host, device, state, at in _ports(text):
+            known = of_host.setdefault(host, {})
+            # `ibdev2netdev` says less than the others, which tell why a port is down.
+            if device not in known or state not in ("Up", "Down"):
+                known[device] = (state, at)
+        for host, ports in of_host.items():
+            if any(state in _ACTIVE for state, _ in ports.values()) or (host and not _is_one(host, lacking)):
+                continue
+            whose = host or (next(iter(lacking)) if len(lacking) == 1 else "a host")
+            return _told(whose, ports, text, facts, lacking)
+    return None
+
+
+def _is_one(host: str, hosts: Mapping[str, None]) -> bool:
+    return any(host.partition(".")[0] == each.partition(".")[0] for each in hosts)
+
+
+def _told(
+    host: str, ports: Mapping[str, tuple[str, int]], text: Text, facts: Facts, lacking: Mapping[str, None]
+) -> Sharper:
+    states = ", ".join(f"{named(device, 20)} {state}" for device, (state, _) in list(ports.items())[:8])
+    others = [
+        (name, said.text) for log in facts.logs for name, said in log.networks.items() if name and name not in lacking
+    ]
+    beside = f", while {named(others[0][0], 40)} uses {named(others[0][1], 20)}" if others else ""
+    waits = [device for device, (state, _) in ports.items() if state in _WAITS]
+    down = [device for device, (state, _) in ports.items() if state not in _WAITS]
+    cures = []
+    if waits:
+        cures.append(f"{', '.join(waits[:4])}: start a subnet manager (opensm, or a switch's), as the link is there")
+    if down:
+        cures.append(f"{', '.join(down[:4])}: cable, transceiver and switch port (ibstat, mlxlink -d DEVICE)")
+    none = next(
+        (text.evidence(each.start()) for each in _NO_DEVICE.finditer(text.text) if _is_one(host, {each["host"]: None})),
+        None,
+    )
+    seen: tuple[Evidence, ...] = tuple(text.evidence(at) for _, at in list(ports.values())[:3])
+    return Sharper(
+        f"no RDMA port of {named(host, 60)} is active ({states}): NCCL finds no device there and goes without{beside}",
+        f"{'. '.join(cures)}. ibv_devinfo must show PORT_ACTIVE. Until then NCCL_IB_DISABLE=1 on all hosts. Driver, "
+        "image and GID index are right",
+        (*seen, *((none,) if none else ())),
+    )
+
+
+_GIVEN_NONE = re.compile(r"\b[Dd]evices['\"]?(?:=|: ?)(?:\[\]|null)(?![\w,])")
+"""What `docker inspect` says of a container without devices."""
+_RUN = re.compile(r"\b(?:docker|podman|nerdctl) run (?P<words>(?:[^\n\\]|\\\n){4,1500})")
+_GIVES = re.compile(r"--privileged|/dev/infiniband|-v /dev:|--device[= ]\S{0,20}(?:rdma|infiniband)")
+_PRIVILEGED = re.compile(r"\b[Pp]rivileged['\"]?(?:=|: ?)true\b|--privileged\b")
+_INSIDE = re.compile(r"ls: cannot access '?/dev/infiniband'?[^\n]{0,20}: No such file")
+_UP = re.compile(r"\b(?P<dev>[\w.-]{2,30}) port \d{1,2} ==> \S{1,30} \(Up\)")
+_HOST_HAS = re.compile(
+    r"\bCA '(?P<ca>[\w.-]{2,30})'"
+    r"|[$#>] ?ls (?:-\w{1,3} )?/sys/class/infiniband/?\s{0,3}\n"
+    r"(?P<sys>(?:mlx\d_|roce|ibp?|irdma|bnxt_re)[\w.-]{1,24})"
+    r"|\blink (?P<link>[\w.-]{2,30})/\d{1,2} [^\n]{0,80}state ACTIVE"
+)
+_STARTED = (
+    "start the containers on all nodes with --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (compose: "
+    "devices: - /dev/infiniband; Kubernetes: the RDMA device plugin). Inside, ibv_devinfo must list the NICs. "
+    "NCCL_NET and NCCL_IB_HCA may stay: sockets instead would only be slow"
+)
+
+
+def without_device_nodes(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The host has RDMA devices, and the container was started without them."""
+    if not any(_NO_DEVICE.search(text.text) or _INSIDE.search(text.text) for text in texts):
+        return None
+    none = _first(_GIVEN_NONE, texts)
+    run = next(((text, found) for text in texts for found in _RUN.finditer(text.text)), None)
+    gives = any(_GIVES.search(found["words"]) for text in texts for found in _RUN.finditer(text.text))
+    inside, host = _first(_INSIDE, texts), _first(_UP, texts) or _first(_HOST_HAS, texts)
+    shown = [each for each in (none, run, inside) if each is not None]
+    if host is None or not shown or (gives and none is None) or _first(_PRIVILEGED, texts) is not None:
+        return None
+    device = next(each for each in host[1].groups() if each)
+    by = "docker inspect shows none" if none else "docker run gives it none" if run else "it lacks that folder"
+    return Sharper(
+        f"the container was started without the RDMA devices (/dev/infiniband; {by}), though the host has "
+        f"{named(device, 30)}: NCCL finds none",
+        _STARTED,
+        tuple(text.evidence(found.start()) for text, found in (*shown, host)),
+    )
+
+
+def _first(words: re.Pattern[str], texts: Sequence[Text]) -> tuple[Text, re.Match[str]] | None:
+    return next(((text, found) for text in texts if (found := words.search(text.text))), None)
+
+
+_FORCED = re.compile(
+    r"\bPCI_WR_ORDERING\s{1,60}(?:\w{2,20}\(\d\)\s{1,40}(?=force_relax\(1\)\s{1,40}\w))?force_relax\(1\)"
+    r"|\bPCI_WR_ORDERING=(?:1|force_relax)\b"
+)
+"""As mlxconfig shows it: alone, or the present value between the default and that of the next boot."""
+_RELEASE = re.compile(r"\bNCCL version (?P<version>2\.\d{1,2}\.\d{1,2})\b")
+
+
+def forced_relaxed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The NIC's firmware relaxes the order of all its writes, and NCCL relies on the order of some."""
+    found = next(((text, found) for text in texts if (found := _FORCED.search(text.text))), None)
+    if found is None:
+        return None
+    text, at = found
+    release = next((each["version"] for text in texts if (each := _RELEASE.search(text.text))), "")
+    return Sharper(
+        f"the NIC's firmware forces relaxed ordering on all its PCIe writes (PCI_WR_ORDERING force_relax), which NCCL"
+        f"{' ' + release if release else ''} does not bear: it reads what is half written",
+        "mlxconfig -d DEVICE set PCI_WR_ORDERING=0 (per_mkey) on the NICs of all hosts, then reboot. NCCL "
+        "2.12 and newer asks for relaxed ordering itself where that is safe (NCCL_IB_PCI_RELAXED_ORDERING). The "
+        "program's calls, counts and ACS are not at fault",
+        (text.evidence(at.start()),),
+    )
