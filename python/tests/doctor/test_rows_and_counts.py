@@ -23,6 +23,7 @@ LOGS = logs_of("f141-")
             "let nightsave set",
         ),
         ("heat-of-one", "heat slows GPU 1 down to 930 MHz at 94 degrees", "mend the cooling of GPU 1"),
+        ("hot-by-dmon", "heat slows GPU 2 down to 660 MHz at 90 degrees", "mend the cooling of GPU 2"),
         ("default-limit-first", "GPU 1 may draw 400 W of 700 W", "-pl 700"),
         ("manager-of-another-release", "is of 570.172.08, the driver of 570.158.01", "of exactly 570.158.01"),
         ("manager-refuses", "the fabric manager on fen4 is of 565.57.01", "on fen4"),
