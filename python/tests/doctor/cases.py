@@ -285,12 +285,15 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         logs=(shown(*(f"Et{n}/1  spine-{n}  0:30  1.0  {99.1 if n == 2 else 0.1}%  3  1.0  0.2%" for n in range(5))),)
     ),
     "port-slower": lambda: healthy(logs=(shown(*(each for n in range(3) for each in ports(n, slow=n == 1))),)),
-    "ports-left-out": lambda: healthy(logs=(log(
+    "ports-left-out": lambda: Snapshot("n0", live=True, logs=(log(
         said("NCCL_IB_HCA set to ^mlx5_0"), said("NET/IB : Using [0]mlx5_9:1/RoCE [RO]; OOB eth0:10.0.0.1<0>"),
         said(TWO_NODES), *(line for name, rate in (("mlx5_0", 400), ("mlx5_9", 100)) for line in (
             f"Infiniband device '{name}' port 1 status:", f"\trate:\t\t {rate} Gb/sec (4X NDR)"))),)),
+    "once-faster": lambda: healthy(logs=(shown(
+        "(last week it ran at 310 samples/s)", *(f"step {n} loss 2.1 {140 + n} samples/s" for n in range(4))),)),
     "service-level": lambda: healthy(logs=(log(
-        said("NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>"), said(TWO_NODES), "ar_sl_mask 0x0004"),)),
+        said("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"), said(TWO_NODES),
+        "ar_sl_mask 0x0004"),)),
     "pci-narrow": lambda: healthy(logs=(log(said("+ PCI[12.0] - GPU/1000 (0)"), said("+ PCI[0.8] - GPU/2000 (1)")),)),
     "gpu-missing": lambda: healthy(listed_gpus=5),
     "flat-topology": lambda: healthy(machine=placed(*(("cpu0",), None) * 2)),

@@ -79,9 +79,8 @@ PART = "2026-08-03 10:{0:02}:00 INFO saved shard {1} of the model to /out/shard-
 def test_parts_that_are_still_written_are_a_work(tmp_path: Path) -> None:
     parts = [PART.format(minute, minute) for minute in range(1, 6)]
     found = first("".join(parts[:4]) + CAUGHT.format(1) + parts[4] + CAUGHT.format(2), tmp_path)
-    assert (
-        found.title.startswith("one rank still saves a checkpoint") and "5 parts so far, one each 60 s" in found.title
-    )
+    assert found.title.startswith("one rank still saves a checkpoint")
+    assert "5 parts so far, one each 60 s" in found.title
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ _BUS = re.compile(r"\b(?:pci|gpu)(?:\.|_)bus_id: (?:[0-9a-fA-F]{4,8}:)?(?P<bus>[
 _BRAKED = re.compile(r"HW Power Brake: Active|power_brake_slowdown: Active")
 _BY_HEAT = re.compile(r"[HS]W Thermal Slowdown: Active|[hs]w_thermal_slowdown: Active")
 _SLOWED = re.compile(r"HW Slowdown: Active|hw_slowdown: Active")
+_APART = re.compile(r"GPU clocks are limited to \d{2,5} MHz, others run")
+_NAMES_REASONS = re.compile(r"clocks_(?:event|throttle)_reasons\.active")
+"""Where the reasons are told, they tell whether it is heat."""
 _HOT = 85
 """Degrees at which a GPU that its hardware slows down, for no reason that it names, is too hot."""
 _BY_HAND = re.compile(r"GPU clocks are limited to (?P<MHz>\d{2,5}) MHz(?: by hand| of \d{2,5} MHz: clocks set by hand)")
@@ -68,7 +71,8 @@ def with_held_down(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
 def _is_hot(row: _Row) -> bool:
     if _BY_HEAT.search(row.cells):
         return True
-    return _SLOWED.search(row.cells) is not None and (row.figure(_HEAT) or 0) >= _HOT
+    apart = _APART.search(row.cells) and not _NAMES_REASONS.search(row.cells)
+    return bool(apart or _SLOWED.search(row.cells)) and (row.figure(_HEAT) or 0) >= _HOT
 
 
 def _hot(finding: Finding, hot: Sequence[_Row], rest: Sequence[_Row]) -> Finding:

@@ -46,7 +46,9 @@ def restored(text: str) -> list[tuple[int, str]] | None:
     changed = changed or lines != written
     width = _width(lines)
     if width:
-        return list(_joined(lines, width))
+        joined = list(_joined(lines, width))
+        rows = spelled([line for _, line in joined])
+        return [(number, row) for (number, _), row in zip(joined, rows, strict=True)]
     counted = with_counters(without_histories(without_articles(lines)))
     plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(counted))))
     shown = spelled(list(told(_with_units(plain))))

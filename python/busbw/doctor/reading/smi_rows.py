@@ -58,9 +58,14 @@ _ALIASES = {
     "clocks_throttle_reasons.applications_clocks_setting": "clocks_event_reasons.applications_clocks_setting",
     "pclk": "clocks.sm",
     "sm": "utilization.gpu",
+    "gtemp": "temperature.gpu",
     "pcie.link.gen.gpucurrent": "pcie.link.gen.current",
     "enforced.power.limit": "power.limit",
 }
+
+
+_OF_DMON = ("clocks.sm", "temperature.gpu")
+"""What a row of `nvidia-smi dmon` tells besides of a GPU that stands apart."""
 
 
 @dataclass
@@ -141,7 +146,8 @@ def _spell(table: _Table, said: list[str]) -> None:
         last = latest.get((host, mine.get("index", ""))) is mine or "index" not in mine
         apart = ", ".join(filter(None, (_by_itself(mine), _apart(mine, others)))) if last else ""
         if table.is_dmon:
-            said[at] = f"{SPELLED}{who}{apart}" if apart else said[at]
+            known_of = ", ".join(f"{name}: {mine[name]}" for name in _OF_DMON if name in mine)
+            said[at] = f"{SPELLED}{who}{known_of}, {apart}" if apart else said[at]
             continue
         cells = ", ".join(
             f"{name}: {cell}" for name, cell in row.items() if cell not in _NOTHING or not _QUIET.fullmatch(name)

@@ -62,14 +62,15 @@ def examine(facts: Facts) -> Iterator[Finding]:
 def _finding(facts: Facts, setting: Setting, choice: _Choice, rates: Rates) -> Finding:
     used, left, slow, fast = choice
     of_fast, of_slow = (f" of {rate:.0f} Gb/s" if rate else "" for rate in (fast, slow))
-    kind = "ports" if fast and slow else "InfiniBand ports"
+    are = "are" if len(left) > 1 else "is"
+    kind = f"{'' if fast and slow else 'InfiniBand '}port{'s' * (len(left) > 1)}"
     where, seen = _source(facts, setting)
     names = ",".join(left[:16])
     seen_rates = _evidence_of(rates, (left[0], used[0]))
     return Finding(
         NAME,
         Severity.WARNING,
-        f"{_HCA}={clean(shortened(setting.value, 80))} leaves out {len(left)} {kind}{of_fast} that are up "
+        f"{_HCA}={clean(shortened(setting.value, 80))} leaves out {len(left)} {kind}{of_fast} that {are} up "
         f"({', '.join(left[:8])}); all traffic between hosts goes over {', '.join(used[:4])}{of_slow}",
         (evidence(setting), *seen_rates, *seen),
         Cost(
