@@ -79,7 +79,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (without_device_nodes, none_active, not_given),
+    "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
     "connection-timeout": (read_as_octal, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
