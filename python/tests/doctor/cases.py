@@ -272,6 +272,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "ray-pending": lambda: healthy(logs=(shown(
         "Active:", " 1 node_7d", "Usage:", " 4.0/4.0 GPU (2.0 used of 4.0 reserved in placement groups)", "",
         "Demands:", " {'GPU': 2.0, 'CPU': 2.0} * 1 (PACK): 1+ pending placement groups"),)),
+    "ranks-alone": lambda: healthy(logs=(shown(
+        *(f"[1,{n}]<stdout>:rank 0 of 1 on cuda:0, one of DDP" for n in range(2))),)),
     "build-lock": lambda: healthy(
         logs=(shown(*(each for pid in (411, 412) for each in (
             f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)
