@@ -10,6 +10,7 @@ from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.ended_before import ended_before
 from busbw.doctor.clues.fabric_versions import of_another_release
 from busbw.doctor.clues.firewalls import refused_by_rules
 from busbw.doctor.clues.gids import (
@@ -141,7 +142,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(counted_apart,),
     ),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards, ended_before),
     "calls-differ": (resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
