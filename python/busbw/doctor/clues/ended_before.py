@@ -58,8 +58,8 @@ def ended_before(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
         seen = (text.evidence(done[first]), *told.apart_seen)
         who = f"{_listed(done)} {'had' if len(done) < 2 else 'have'} ended ({named(told.words[first], 50)})"
         return Sharper(
-            f"{who} while {_listed(waiting)} still waited in a collective{f' ({op[1]})' if op else ''}: ranks do different numbers of steps"
-            + (f" ({'; '.join(told.apart)})" if told.apart else ""),
+            f"{who} while {_listed(waiting)} still waited in a collective{f' ({op[1]})' if op else ''}: "
+            "ranks do different numbers of steps" + (f" ({'; '.join(told.apart)})" if told.apart else ""),
             _CURE,
             seen,
         )
