@@ -22,6 +22,7 @@ from busbw.doctor.clues.gids import (
 )
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
+from busbw.doctor.clues.hidden_driver import hidden_driver
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.key_prefixes import names_apart
@@ -106,9 +107,13 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "weights-not-loaded": (names_apart,),
+    **dict.fromkeys(
+        ("driver-not-loaded", "driver-too-old", "driver-mismatch", "library-not-found", "cuda-call-failed"),
+        (hidden_driver,),
+    ),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
-    "python-exception": (names_apart, read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
+    "python-exception": (names_apart, hidden_driver, read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (
         *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
         *(other_port_answers, for_itself_alone, given_by_program, address_of_node),
@@ -134,7 +139,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(evaluated_in_batch, given_by_program, address_of_node),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
-    "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
+    "gpu-not-visible": (hidden_driver, parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
