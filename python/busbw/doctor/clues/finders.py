@@ -26,6 +26,7 @@ from busbw.doctor.clues.hidden_driver import hidden_driver
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.key_prefixes import names_apart
+from busbw.doctor.clues.launch_sizes import launch_sizes
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.loaded_nccl import older_than_installed
 from busbw.doctor.clues.network import bad_cable, link_flaps, mtu_differs, other_port_answers
@@ -106,14 +107,23 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
+    "cuda-call-failed": (hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
     **dict.fromkeys(
-        ("driver-not-loaded", "driver-too-old", "driver-mismatch", "library-not-found", "cuda-call-failed"),
+        ("driver-not-loaded", "driver-too-old", "driver-mismatch", "library-not-found"),
         (hidden_driver,),
     ),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
-    "python-exception": (names_apart, hidden_driver, read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
+    "python-exception": (
+        names_apart,
+        hidden_driver,
+        launch_sizes,
+        read_as_octal,
+        on_another_disk,
+        hub_limits,
+        split_of_checkpoint,
+    ),
     "master-unreachable": (
         *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
         *(other_port_answers, for_itself_alone, given_by_program, address_of_node),

@@ -28,10 +28,7 @@ def tell(groups: Groups) -> str:
         first = named["axis"] == "0"
         what = "dimension 0 of an array, mostly the batch," if first else f"dimension {named['axis']} of an array"
     over = "devices" if "axis" in named or "batch" in named else "parts"
-    return (
-        f"{what} of {size} cannot be split evenly over {by} {over}: the next that can {'is' if not lower else 'are'} "
-        + (next_ones)
-    )
+    return f"{what} of {size} cannot be split evenly over {by} {over}; {next_ones} can"
 
 
 SIGNATURE = Signature(
