@@ -50,7 +50,8 @@ _THREADS_CURE = (
 )
 _SHARED_CURE = (
     f"more than {USUAL_SHARED} bytes of shared memory have to be asked for (CuPy: "
-    "kernel.max_dynamic_shared_size_bytes, CUDA: cudaFuncAttributeMaxDynamicSharedMemorySize), up to 163 KiB on A100 and 227 KiB on H100. Else smaller tiles"
+    "kernel.max_dynamic_shared_size_bytes, CUDA: cudaFuncAttributeMaxDynamicSharedMemorySize), "
+    "up to 163 KiB on A100 and 227 KiB on H100. Else smaller tiles"
 )
 _REGISTERS_CURE = (
     "take fewer threads per block (half of them), or let the compiler take fewer registers: Numba "
