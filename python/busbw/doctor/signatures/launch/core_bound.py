@@ -67,7 +67,8 @@ SIGNATURE = Signature(
         rf"{_WHO}cpu_?count(?:\(\))?\W{{1,4}}(?P<all>\d{{1,4}})\b.{{0,60}}\b(?:sched_get|cpu_)?affinity{_ONE}",
         # A program's own line of processors, affinity and workers.
         rf"{_WHO}(?:(?:host )?cpus?(?:_?count)?\W{{1,3}}(?P<all>\d{{1,4}})\b.{{0,40}}?)?\baffinity\W{{0,3}}"
-        r"[\[{(](?P<cpus>\d{1,4}(?:, ?\d{1,4}){0,7}),?[\]})].{0,60}?\b(?:num_|n_)?workers?\W{1,3}(?P<workers>\d{1,3})\b",
+        r"[\[{(](?P<cpus>\d{1,4}(?:, ?\d{1,4}){0,7}),?[\]})]"
+        r".{0,60}?\b(?:num_|n_)?workers?\W{1,3}(?P<workers>\d{1,3})\b",
         rf"{_WHO}(?:sched_get|cpu_)affinity{_ONE}",
         r"\bCpus_allowed_list:\s{1,8}(?P<core>\d{1,4})\s*$",
         r"suggested max number of worker in current system is (?P<few>[12])\b",
