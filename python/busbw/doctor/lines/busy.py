@@ -202,7 +202,10 @@ _NO_WORK = re.compile(
 )
 """What tells no event, or one of another kind."""
 _PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d{1,6})? ?%")
-_STEPS = re.compile(r"(?<![\d/])(\d{1,12})(?:/| of )(\d{1,12})(?![\d/])")
+_STEPS = re.compile(
+    r"(?<![\d/])(?!(?<=[Rr]ank )\d{1,12} of )(?!(?<=[Nn]ode )\d{1,12} of )(?!(?<=[Ee]poch )\d{1,12} of )"
+    r"(\d{1,12})(?:/| of )(\d{1,12})(?![\d/])"
+)
 _ENDED = re.compile(
     r"\b(?:done|finished|completed?|took|saved|loaded|end(?:ed|s)?|elapsed|succe\w+|ready|time:"
     r"|in \d[\d.]* ?s(?:ec\w*)?)\b"
