@@ -10,6 +10,7 @@ from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.ended_before import ended_before
 from busbw.doctor.clues.fabric_versions import of_another_release
 from busbw.doctor.clues.firewalls import refused_by_rules
 from busbw.doctor.clues.gids import (
@@ -21,8 +22,11 @@ from busbw.doctor.clues.gids import (
 )
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
+from busbw.doctor.clues.hidden_driver import hidden_driver
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
+from busbw.doctor.clues.key_prefixes import names_apart
+from busbw.doctor.clues.launch_sizes import launch_sizes
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.loaded_nccl import older_than_installed
 from busbw.doctor.clues.network import bad_cable, link_flaps, mtu_differs, other_port_answers
@@ -103,9 +107,23 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
+    "cuda-call-failed": (hidden_driver, launch_sizes),
+    "weights-not-loaded": (names_apart,),
+    **dict.fromkeys(
+        ("driver-not-loaded", "driver-too-old", "driver-mismatch", "library-not-found"),
+        (hidden_driver,),
+    ),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
-    "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
+    "python-exception": (
+        names_apart,
+        hidden_driver,
+        launch_sizes,
+        read_as_octal,
+        on_another_disk,
+        hub_limits,
+        split_of_checkpoint,
+    ),
     "master-unreachable": (
         *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
         *(other_port_answers, for_itself_alone, given_by_program, address_of_node),
@@ -131,7 +149,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(evaluated_in_batch, given_by_program, address_of_node),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
-    "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
+    "gpu-not-visible": (hidden_driver, parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
@@ -139,7 +157,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(counted_apart,),
     ),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards, ended_before),
     "calls-differ": (resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),

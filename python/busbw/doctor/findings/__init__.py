@@ -63,6 +63,7 @@ from busbw.doctor.findings.ranks import (
     nccl_warnings,
     p2p_hangs,
     rank_waits_for_data,
+    ranks_alone,
     ray_pending,
     stuck_in_collective,
 )
@@ -120,6 +121,7 @@ FINDINGS: Mapping[str, Examination] = {
         flight_recorder,
         stuck_in_collective,
         ray_pending,
+        ranks_alone,
         p2p_hangs,
         calls_differ,
         p2p_matrix,
