@@ -274,6 +274,11 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         "Demands:", " {'GPU': 2.0, 'CPU': 2.0} * 1 (PACK): 1+ pending placement groups"),)),
     "ranks-alone": lambda: healthy(logs=(shown(
         *(f"[1,{n}]<stdout>:rank 0 of 1 on cuda:0, one of DDP" for n in range(2))),)),
+    "p2p-hangs": lambda: healthy(logs=(log(
+        *(f"n0:{9 + rank}:{11 + rank} [{rank}] NCCL INFO comm 0x5 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} "
+          f"busId {rank + 1}000 commId 0x9 - Init {state}" for state in ("START", "COMPLETE") for rank in range(2)),
+        "n0:9:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", "Then it just hangs.",
+        "$ cat /proc/cmdline", "BOOT_IMAGE=/vmlinuz ro amd_iommu=on quiet"),)),
     "build-lock": lambda: healthy(
         logs=(shown(*(each for pid in (411, 412) for each in (
             f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)

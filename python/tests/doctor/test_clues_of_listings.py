@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.clues import firewalls, paths, peer_memory, rdma_devices, releases, visible
+from busbw.doctor.clues import firewalls, nic_states, paths, peer_memory, releases_apart, visible
 from busbw.doctor.finding import Severity
 
 from .asked import logs_of, loud
 
-MODULES = (firewalls, paths, peer_memory, rdma_devices, releases, visible)
+MODULES = (firewalls, nic_states, paths, peer_memory, releases_apart, visible)
 
 LOGS = logs_of("f140-")
 

@@ -157,7 +157,7 @@ def test_who_guesses_at_reasons_names_none() -> None:
 
 
 def test_what_kept_ranks_apart_before_a_step_is_no_cause_of_what_came_after_it() -> None:
-    warns = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [localhost]:29500"
+    warns = "[W socket.cpp:697] [c10d] The client socket has failed to connect to [n1]:29500"
     apart = f"{warns} (errno: 99 - Cannot assign requested address)."
     step, crash = "step 120 | loss 2.41 | 3.1 s/it", "n0: Segmentation fault (core dumped)"
     assert severities(apart, crash)["master-unreachable"] is Severity.ERROR

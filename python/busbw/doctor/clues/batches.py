@@ -93,7 +93,7 @@ def _told(finding: Finding, text: Text, what: str, ranks: dict[str, tuple[int, i
         f"ranks have different numbers of {what}: {_listed(few)} {has} {fewest}, {_listed(many)} {most}, "
         f"so that {_listed(few)} {ends} epoch first and {calls} what the others do not: {named(finding.title, 200)}",
         "give all ranks the same number of batches: DistributedSampler (drop_last=True, or let it fill up), equal "
-        "shards, IterableDataset with a fixed number of steps; or wrap the epoch in DDP's join(). Collectives of an "
+        "shards, IterableDataset with a fixed number of steps. Or wrap the epoch in DDP's join(). Collectives of an "
         "epoch's end (metrics, barrier, checkpoint) come after the same step on all ranks",
         tuple(seen),
     )

@@ -34,9 +34,9 @@ _TASK = re.compile(
 _WORKER = re.compile(r"DataLoader worker|pin(?:ned)? ?memory|HostAlloc|MallocHost", re.IGNORECASE)
 _LEAST_PAGES, _ALIKE, _NEAR = 262_144, 0.1, 400
 _SAVES = (
-    "let one copy be in memory at a time: rank 0 alone loads and the others get it (FSDP: sync_module_states with "
-    "cpu_ram_efficient_loading, meta device; DeepSpeed: ZeRO-3's zero.Init), or torch.load(mmap=True) and safetensors "
-    "with low_cpu_mem_usage=True (never turned off), straight to the rank's GPU. Else fewer processes load at once "
+    "let one copy be in memory at a time. Rank 0 alone loads and the others get it (FSDP: sync_module_states with "
+    "cpu_ram_efficient_loading, meta device; DeepSpeed: ZeRO-3's zero.Init). Or torch.load(mmap=True) and safetensors "
+    "with low_cpu_mem_usage=True (never turned off) go straight to the rank's GPU. Else fewer processes load at once "
     "(vLLM: --max-parallel-loading-workers), or as much memory as these copies take (--mem, pod's limit)"
 )
 

@@ -30,8 +30,8 @@ _NONE = re.compile(
 _HOST_DRIVER = re.compile(r"^(?P<host>[a-z][\w.-]{1,60}): (?P<driver>\d{3}\.\d{2,3}(?:\.\d{2})?)\s*$", re.MULTILINE)
 _HOST_UP = re.compile(rf"^(?P<host>[a-z][\w.-]{{1,60}}): {_RXDM}\s{{1,8}}(?:[^\n]{{0,80}}\s)?Up\b", re.MULTILINE)
 _CURE = (
-    "`docker logs` (kubectl logs -c) of it tells why it ends: mostly a driver of the node that this RxDM does not "
-    "know, or devices and libraries that it was not given"
+    "`docker logs` (kubectl logs -c) of it tells why it ends. Mostly the node's driver is one that this RxDM does not "
+    "know, or it lacks devices and libraries"
 )
 
 

@@ -92,8 +92,8 @@ def not_in_workers(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     value = shell[1]["value"] or shell[1]["exported"]
     nodes = ", ".join(sorted({found["ip"] for _, found in fell}))
     return Sharper(
-        f"Gloo falls back to the loopback interface on {named(nodes, 80)}, as that host's name cannot be resolved "
-        f"there: GLOO_SOCKET_IFNAME={named(value)} was set in one shell alone, and Ray's workers there do not have it",
+        f"Gloo falls back to the loopback interface on {named(nodes, 80)}, as that host's name cannot be resolved. "
+        f"GLOO_SOCKET_IFNAME={named(value)} was set in one shell alone, and Ray's workers there do not have it",
         f"set GLOO_SOCKET_IFNAME={named(value)} (and NCCL_SOCKET_IFNAME) on every node before ray start, or in the "
         "container's environment (docker run -e): workers take it from there. So: ray stop on all, then start anew. "
         "Or give each host's name its LAN address in /etc/hosts",

@@ -48,7 +48,7 @@ def counting_link(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
     return Sharper(
         f"an NVLink of a GPU is faulty: {where}",
         "take the node out of use, and have the GPU, its board or the switch's port at the other end checked and "
-        "replaced: errors that return on the same link after a reset or reboot are of the hardware. Until then: "
+        "replaced. Errors that return on the same link after a reset or reboot are of the hardware. Until then: "
         f"{finding.fix}. Errors of the switch's port, of other GPUs and of the GPU's firmware after it follow from it; "
         "releases of programs and drivers need no change",
         tuple(seen),

@@ -46,7 +46,7 @@ def of_offload(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
         return Sharper(
             f"the host ran out of memory by what is offloaded to it (parameters and states of the optimizer in fp32, "
             f"16 bytes and more per parameter){count}{grew}",
-            "more memory for host or pod, or offload less: offload_optimizer and offload_param device none or nvme, "
+            "more memory for host or pod, or offload less (offload_optimizer and offload_param: none or nvme). Else "
             "ZeRO stage 2, a smaller model, LoRA, 8-bit optimizer, more nodes. pin_memory false saves some. Memory of "
             "the GPUs is not what is short",
             (text.evidence(offloads.start()), text.evidence(last.start())),
@@ -72,8 +72,8 @@ def of_dask(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | 
         return Sharper(
             f"a Dask worker went over {budget['share']} % of its limit of host memory{size}, and its nanny ended it: "
             "what ran over all workers broke by it",
-            "a higher limit (dask worker --memory-limit, LocalCUDACluster(memory_limit=); its default is the host's "
-            "memory by the number of workers), fewer workers per host, smaller partitions, float32. memory_limit=0 "
+            "a higher limit (dask worker --memory-limit, LocalCUDACluster(memory_limit=)). Its default is the host's "
+            "memory by the number of workers. Or fewer workers per host, smaller partitions, float32. memory_limit=0 "
             "switches the nanny's watch off. Closed streams and a failed Allreduce follow from it",
             tuple(seen),
         )

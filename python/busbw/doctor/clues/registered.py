@@ -48,8 +48,8 @@ def size_by_hand(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
     if finding.name == "gdr-unavailable" and any(_DMABUF.search(seen.fact) for seen in finding.evidence):
         return Sharper(
             "the NIC cannot register a buffer of a GPU: DMA-BUF is there and was called, and no memory is left for it",
-            "look for sizes that were set by hand (NCCL_BUFFSIZE: unset it) and for very many channels or peers; then "
-            "the window of the GPU (BAR1 in nvidia-smi -q), the IOMMU (iommu=pt) and ulimit -l in the job. To be sure: "
-            "NCCL_NET_GDR_LEVEL=LOC, or NCCL_DMABUF_ENABLE=0 with nvidia_peermem",
+            "look for sizes that were set by hand (NCCL_BUFFSIZE: unset it) and for very many channels or peers. Then "
+            "look at the window of the GPU (BAR1 in nvidia-smi -q), the IOMMU (iommu=pt) and ulimit -l in the job. "
+            "To be sure: NCCL_NET_GDR_LEVEL=LOC, or NCCL_DMABUF_ENABLE=0 with nvidia_peermem",
         )
     return None

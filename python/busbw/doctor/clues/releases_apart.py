@@ -37,7 +37,7 @@ _LEAST = 32
 _FRAMES = 6
 _FAR = 2000
 CURE = (
-    "install the same NCCL on all hosts, or start all from one image: see which one each loads (NCCL_DEBUG=VERSION on "
+    "install the same NCCL on all hosts, or start all from one image. See which one each loads (NCCL_DEBUG=VERSION on "
     "each host, ldd of the program, LD_LIBRARY_PATH, dpkg -l libnccl2, pip show nvidia-nccl-cu12). Then build "
     "nccl-tests against it. The network is right"
 )

@@ -76,8 +76,8 @@ def on_another_disk(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
         return Sharper(
             f"ranks of {where} do not find {named(found['path'], 120)}, and no rank of {named(sorted(others)[0])} "
             "misses it: rank 0 writes it to a disk of its own node",
-            "put data and the cache of its index on a file system that all nodes share (Megatron: --data-cache-path), "
-            "or build it on each node: copy it there before the job, or let each node's first rank write "
+            "put data and the cache of its index on a file system that all nodes share (Megatron: --data-cache-path). "
+            "Or build it on each node: copy it there before the job, or let each node's first rank write "
             "(local rank 0). What other ranks say of lost connections follows from it",
             (text.evidence(found.start("path")),),
         )  # fmt: skip

@@ -94,7 +94,7 @@ def spawned_twice(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
                 f"workers are started twice over: {launcher} starts {tasks} tasks, and each spawns a worker per GPU "
                 f"(mp.spawn), so that {counts['workers']} came to a job of {counts['ranks']}",
                 f"one task per node where the program spawns its workers (srun --ntasks-per-node=1, {launcher} with "
-                f"1), or one task per GPU and no mp.spawn: rank from SLURM_PROCID (RANK), GPU from SLURM_LOCALID "
+                f"1). Or one task per GPU and no mp.spawn: rank from SLURM_PROCID (RANK), GPU from SLURM_LOCALID "
                 "(LOCAL_RANK). More time does not help. A file of init_method file:// of an earlier start: delete it",
                 (text.evidence(found.start("said")), spawn[0].evidence(spawn[1].start())),
             )

@@ -88,10 +88,10 @@ no hostkeys available && Connection refused ; sshd ended at its start, as it has
 """,
     "efa-missing efa-error": rf"""
 {_WHOLE_FOLDER} && vpc\.amazonaws\.com/efa\"?: && {_NOT_OPENED} ; the pod mounts the host's whole /dev/infiniband
- beside the EFA devices that it was given: libfabric sees NICs there that the pod may not open, and then finds no EFA
+ beside its own EFA devices: libfabric sees NICs there that the pod may not open, and then finds no EFA
  at all ; {_FOLDER_CURE}
 {_WHOLE_FOLDER} && vpc\.amazonaws\.com/efa\"?: && fi_getinfo[^\n]{{0,40}}(?:-61|No data available) ; the pod mounts
- the host's whole /dev/infiniband beside the EFA devices that it was given, so that libfabric sees devices there that
+ the host's whole /dev/infiniband beside its own EFA devices, so that libfabric sees devices there that
  the pod may not open, and finds no EFA ; {_FOLDER_CURE}
 """,
     "driver-not-loaded nvml-missing": rf"""
