@@ -10,11 +10,24 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 
 _LACKS = re.compile(
-    r"Found no NVIDIA driver|CUDA driver is a stub library|cudaErrorStubLibrary|\bCUDA_ERROR_STUB_LIBRARY"
-    r"|libcuda\.so(?:\.1)?: (?:file too short|invalid ELF|wrong ELF|cannot open)|no CUDA-capable device"
-    r"|CUDA driver version is insufficient|cudaErrorInsufficientDriver|forward compatibility was attempted"
-    r"|cudaErrorCompatNotSupportedOnDevice|\b(?:CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice)\b|No CUDA GPUs are available"
-    r"|cuda\w{0,20}(?:\(\))? ?(?:is |= ?|: ?|-> ?)?False\b|CUDA failure (?:34|35|100|804)\b",
+    "|".join(
+        (
+            r"Found no NVIDIA driver",
+            r"CUDA driver is a stub library",
+            r"cudaErrorStubLibrary",
+            r"\bCUDA_ERROR_STUB_LIBRARY",
+            r"libcuda\.so(?:\.1)?: (?:file too short|invalid ELF|wrong ELF|cannot open)",
+            r"no CUDA-capable device",
+            r"CUDA driver version is insufficient",
+            r"cudaErrorInsufficientDriver",
+            r"forward compatibility was attempted",
+            r"cudaErrorCompatNotSupportedOnDevice",
+            r"\b(?:CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice)\b",
+            r"No CUDA GPUs are available",
+            r"cuda\w{0,20}(?:\(\))? ?(?:is |= ?|: ?|-> ?)?False\b",
+            r"CUDA failure (?:34|35|100|804)\b",
+        )
+    ),
     re.IGNORECASE,
 )
 _TOO_OLD = re.compile(r"version is insufficient|cudaErrorInsufficientDriver")
@@ -66,8 +79,8 @@ def hidden_driver(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
         return Sharper(
             f"a file hides the driver's libcuda.so.1: {what}{by}, so that CUDA finds no driver{there}",
             f"{out} (and out of LD_PRELOAD, ld.so.conf.d and the module that sets it), or delete the file. ldconfig -p "
-            "| grep libcuda and LD_DEBUG=libs tell which one is loaded: it must be the driver's own "
-            "(/usr/lib/x86_64-linux-gnu or /usr/lib64, in containers put there by the toolkit). No driver is to be "
+            "| grep libcuda and LD_DEBUG=libs tell which one is loaded. It must be the driver's own, in "
+            "/usr/lib/x86_64-linux-gnu or /usr/lib64 (the toolkit puts it into containers). No driver is to be "
             "installed, and PyTorch is the right build",
             tuple(text.evidence(place) for place in places),
         )
