@@ -108,8 +108,8 @@ def _by_numbers(text: Text, much: bool) -> Sharper | None:
             threads = prod(int(each) for each in asked.split(","))
             if threads > MOST_THREADS:
                 return Sharper(
-                    f"a kernel was launched with {threads} threads per block ({named(found[0], 40)}), and a CUDA block "
-                    f"holds at most {MOST_THREADS}",
+                    f"a block of {threads} threads is asked for ({named(found[0], 40)}) where a kernel is launched, "
+                    f"and a CUDA block holds at most {MOST_THREADS}",
                     _THREADS_CURE,
                     (_line(text, found),),
                 )
