@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
+from busbw.doctor.clues.sockets_suffice import SOCKETS, sockets_suffice
+from busbw.doctor.clues.solved import without_solved
 from busbw.doctor.clues.texts import Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
@@ -51,7 +53,9 @@ _OF_JOBS = ("nccl", "torch", "headers")
 
 def without_unneeded(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that touched no job are notes."""
-    texts = texts_of(facts) if any(each.name in _OF_RDMA | {_OLD, _OF_MEMORY} for each in findings) else ()
+    texts = texts_of(facts) if any(each.severity is not Severity.NOTE for each in findings) else ()
+    findings = without_solved(findings, facts, texts)
+    enough = sockets_suffice(findings, facts, texts) if any(SOCKETS in each.title for each in findings) else None
     shared = _shared_memory_alone(texts)
     sound = _sound_since(facts, texts)
     mapped = _mapped_since(facts, texts)
@@ -60,6 +64,8 @@ def without_unneeded(findings: Sequence[Finding], facts: Facts) -> list[Finding]
         if each.name in _OF_RDMA and shared is not None
         else _noted(each, sound, " (more than a day ago, and the diagnosis passed since)")
         if each.name == _OLD and sound is not None
+        else _noted(each, enough, " (these hosts show nothing faster, and it was enough)")
+        if SOCKETS in each.title and enough is not None
         else _noted(each, mapped, " (days ago; the rows are remapped, with none pending, and a job runs since)")
         if each.name == _OF_MEMORY and mapped is not None
         else each
