@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.doctor.comparisons import light_where_compared
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
 from busbw.doctor.multicast_loss import largest_loss
@@ -24,7 +25,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     tree_only = only in {"tree", "collnetchain", "collnetdirect"}
     prescribed = is_prescribed(facts, "NCCL_ALGO")
     lost = None if prescribed or multicast({"NCCL_ALGO": value}) else largest_loss(facts)
-    yield Finding(
+    found = Finding(
         NAME,
         Severity.WARNING if tree_only or lost or (facts.several_nodes and not prescribed) else Severity.NOTE,
         f"NCCL_ALGO={value} forces the algorithm at every size" + (", and NVLS is not among them" if lost else ""),
@@ -36,3 +37,4 @@ def examine(facts: Facts) -> Iterator[Finding]:
         removal(setting),
         without(setting),
     )  # fmt: skip
+    yield light_where_compared(found, facts, setting.name)
