@@ -64,9 +64,20 @@ def expected_of(record: Record, known: Known) -> Expected:
         found, basis = _fastest(record, place, domain)
     if not found:
         return Expected({}, missing=_why_unknown(record, place, known))
-    figures = {at: each for at, each in found.items() if _is_number(record.cases[at])}
-    lost = len(found) - len(figures)
-    return Expected(figures, basis, f"{lost} of {len(found)} figures are no numbers" if lost else "", fabric)
+    left_out = _placements_left_out(record)
+    asked_for = {at: each for at, each in found.items() if record.cases[at].placement not in left_out}
+    figures = {at: each for at, each in asked_for.items() if _is_number(record.cases[at])}
+    lost = len(asked_for) - len(figures)
+    return Expected(figures, basis, f"{lost} of {len(asked_for)} figures are no numbers" if lost else "", fabric)
+
+
+def _placements_left_out(record: Record) -> set[str | None]:
+    """Those of which no row has any figure, not even a count of errors: the benchmark did not measure them."""
+    with_figures: dict[str | None, bool] = {}
+    for case in record.cases:
+        figures = (case.time_us, case.algbw_GBps, case.busbw_GBps, case.wrong)
+        with_figures[case.placement] = with_figures.get(case.placement, False) or figures != (None,) * 4
+    return {each for each, has in with_figures.items() if not has} if any(with_figures.values()) else set()
 
 
 def _full_nodes(record: Record, named: Fabric | None) -> Place | None:

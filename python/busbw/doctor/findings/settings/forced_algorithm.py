@@ -11,19 +11,21 @@ from busbw.doctor.multicast_loss import largest_loss
 from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.expect.expectation import multicast
+from busbw.machine.nccl.conf_values import unknown_name
 
 NAME = "forced-algorithm"
+NAME_OF_VARIABLE = "NCCL_ALGO"
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    setting = facts.settings.get("NCCL_ALGO")
-    value = facts.value("NCCL_ALGO")
-    if setting is None or value is None:
-        return
+    setting = facts.settings.get(NAME_OF_VARIABLE)
+    value = facts.value(NAME_OF_VARIABLE)
+    if setting is None or value is None or unknown_name(NAME_OF_VARIABLE, value) is not None:
+        return  # a name that NCCL does not know forces nothing
     only = value.lower().split(":")[-1]
     # Ring alone is what NCCL picks for large sizes inside a node; a tree alone is not.
     tree_only = only in {"tree", "collnetchain", "collnetdirect"}
-    prescribed = is_prescribed(facts, "NCCL_ALGO")
+    prescribed = is_prescribed(facts, NAME_OF_VARIABLE)
     lost = None if prescribed or multicast({"NCCL_ALGO": value}) else largest_loss(facts)
     found = Finding(
         NAME,
