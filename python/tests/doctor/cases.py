@@ -351,12 +351,18 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
     return Record(run, (case,))
 
 
+def broadcast_record() -> Record:
+    """A broadcast as over sockets of ten gigabit."""
+    record = rail_record(1.1)
+    return replace(record, cases=tuple(replace(each, collective="broadcast") for each in record.cases))
+
+
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
     "suspect-setting": (slow_record(98.0, NCCL_CTA_POLICY="1"),),
     "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
-    "far-below": (rail_record(20.0, name="NVIDIA H20"),),
+    "far-below": (broadcast_record(),),
     "no-multicast": (rail_record(368.0, hosts=1),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
 }

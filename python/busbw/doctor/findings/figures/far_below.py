@@ -9,18 +9,22 @@ from busbw.analysis.units import format_bytes
 from busbw.doctor.expected import gpu_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.figures.below_expected import FLOOR_GBPS
+from busbw.doctor.findings.figures.below_expected import FLOOR_GBPS, OF_THE_LINE
 from busbw.doctor.findings.machine import nvlink_domain
 from busbw.doctor.findings.network import one_rail
 from busbw.doctor.signature import Stage
 from busbw.expect import machines
+from busbw.expect.bandwidth import Algorithm
 from busbw.expect.expectation import TELLING_BYTES, Place, expected, place_of
 from busbw.expect.fabric import Fabric, pcie_of_sm
 from busbw.expect.links import HOST_SHARE
+from busbw.expect.question import Prediction
 from busbw.machine.topology.names import is_part, product
 from busbw.records import Case, Record
 
 NAME = "far-below"
+FAR = 0.6
+"""Of what the slowest type gives at least: hosts with fewer or older ports reach that, a choice."""
 GRAVE = 0.25
 """Of what the slowest type gives at least: hosts that are sold with so little have one port of sockets, a choice."""
 TYPES = 3
@@ -63,12 +67,18 @@ def _of_hosts(record: Record, place: Place) -> Finding | None:
     least = [(each, expected(record, replace(each, domain=0), place)) for each in types]
     for case in _largest(record):
         at = record.cases.index(case)
-        rates = [(found[at].busbw_GBps.low, each) for each, found in least if at in found]
+        rates = [(_low(found[at], each, place), each) for each, found in least if at in found]
         low, slowest = min(rates, key=lambda each: each[0], default=(0.0, None))
-        if slowest is not None and (case.busbw_GBps or 0.0) < low:
+        if slowest is not None and (case.busbw_GBps or 0.0) < FAR * low:
             grave = (case.busbw_GBps or 0.0) < GRAVE * low and _are_all_such(types, place)
             return _finding(record, case, low, slowest.name, grave)
     return None
+
+
+def _low(found: Prediction, fabric: Fabric, place: Place) -> float:
+    """What hosts of that type give at least, also where an old NCCL takes rings, which NICs bound."""
+    low = found.busbw_GBps.low
+    return min(low, OF_THE_LINE * fabric.line_GBps(place.gpus)) if found.algorithm is Algorithm.TREE else low
 
 
 def _are_all_such(types: Sequence[Fabric], place: Place) -> bool:
