@@ -96,6 +96,7 @@ def _run(args: Args) -> int:
         from busbw.doctor.page import page
 
         write_whole(args.page, shown(page(facts, findings, said, proofs)))
+        print(f"busbw: {args.page} is written", file=sys.stderr)
     return said.outcome.value
 
 

@@ -258,6 +258,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "steps-slower": lambda: healthy(logs=(TextFile("t.log", "".join(map(training_line, range(40)))),)),
     "impossible": healthy,
     "one-rail": healthy,
+    "far-below": lambda: Snapshot("files"),
     "nvlink-domain": healthy,
     "slow-host": lambda: healthy(logs=(shown(*(f"node{n} {450 if n == 3 else 690} TFLOPS" for n in range(6))),)),
     "perftest-slow": lambda: healthy(logs=(shown("\t\tRate: 400", *PERFTEST),)),
@@ -350,11 +351,18 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
     return Record(run, (case,))
 
 
+def broadcast_record() -> Record:
+    """A broadcast as over sockets of ten gigabit."""
+    record = rail_record(1.1)
+    return replace(record, cases=tuple(replace(each, collective="broadcast") for each in record.cases))
+
+
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
     "suspect-setting": (slow_record(98.0, NCCL_CTA_POLICY="1"),),
     "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
+    "far-below": (broadcast_record(),),
     "no-multicast": (rail_record(368.0, hosts=1),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
 }

@@ -9,6 +9,7 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.findings.figures import (
     below_expected,
     built_without_mpi,
+    far_below,
     impossible,
     loss_nan,
     once_faster,
@@ -135,6 +136,7 @@ FINDINGS: Mapping[str, Examination] = {
         steps_slower,
         once_faster,
         one_rail,
+        far_below,
         slow_host,
         perftest_slow,
         device_buffers,

@@ -18,9 +18,9 @@ _PROOF = Proof(instruction="reset the GPU or the fabric manager, then look at `n
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    machine = facts.machine
+    machine = facts.snapshot.machine
     if machine is None:
-        return
+        return  # of a log or a table names alone are known, and the links that such boards have: none was counted
     parted = {each.index for each in facts.snapshot.gpus if each.mig}
     if not parted and (bare := _without_any(machine)) is not None:
         yield bare
@@ -66,7 +66,9 @@ def _of_peers(machine: Machine, gpu: Gpu) -> int:
         return 0
     if not gpu.nvlinks and not any(len(each.nvlinks) > 1 or _is_switched(each) for each in machine.gpus):
         return 0  # bridges join pairs: a card without one is none that has lost its links
-    return max((each.nvlink_count for each in machine.gpus), default=0)
+    # Boards of another product have links of their own number.
+    alike = [each for each in machine.gpus if None in (each.name, gpu.name) or each.name == gpu.name]
+    return max((each.nvlink_count for each in alike), default=0)
 
 
 def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
