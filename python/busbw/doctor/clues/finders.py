@@ -8,10 +8,12 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
+from busbw.doctor.clues.cgroups import limit_of_cgroup
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.fabric_versions import of_another_release
 from busbw.doctor.clues.firewalls import refused_by_rules
+from busbw.doctor.clues.given_gpus import fewer_gpus_given
 from busbw.doctor.clues.gids import (
     gid_of_namespace,
     gid_of_nobody,
@@ -34,6 +36,7 @@ from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.one_nic import one_nic_alone
 from busbw.doctor.clues.operations import counted_apart
 from busbw.doctor.clues.own_address import address_of_node
+from busbw.doctor.clues.own_name import name_of_own_host
 from busbw.doctor.clues.paths import lost_between
 from busbw.doctor.clues.peer_memory import not_registered
 from busbw.doctor.clues.platforms import (
@@ -82,7 +85,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-interface": (without_device_nodes, none_active, not_given),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
-    "connection-timeout": (read_as_octal, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
+    "connection-timeout": (read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
     "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
@@ -93,13 +96,13 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit),
+    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
-        *(read_as_octal, for_itself_alone, refused_by_rules, address_of_node, container_ended),
+        *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node, container_ended),
         *(receiver_of_tcpx,),
     ),
     "wrong-interface": (given_by_program, interface_with_address),
-    "loopback-interface": (not_in_workers, given_by_program),
+    "loopback-interface": (name_of_own_host, not_in_workers, given_by_program),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
@@ -107,8 +110,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (
-        *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
-        *(other_port_answers, for_itself_alone, given_by_program, address_of_node),
+        *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
+        *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (none_active, bad_cable, link_flaps),
@@ -120,18 +123,18 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (launchers_per_node, given_the_same, local_rank_alike),
+    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
-        *(read_as_octal, ids_apart, tasks_overridden, without_srun, first_node_late, nodes_alike),
+        *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late, nodes_alike),
         *(evaluated_in_batch, given_by_program, address_of_node),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
-    "gpu-not-visible": (parts_that_are_none, gpu_that_is_none),
+    "gpu-not-visible": (fewer_gpus_given, parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
