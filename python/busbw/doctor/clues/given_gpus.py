@@ -19,7 +19,8 @@ _GIVEN = re.compile(
 )
 _STARTED = re.compile(
     r"--nproc[-_]per[-_]node[= ](?P<a>\d{1,3})\b|\bGPUS_PER_NODE[`'\"]?\s?=\s?[`'\"]?(?P<b>\d{1,3})\b"
-    r"|\bNPROC_PER_NODE=(?P<c>\d{1,3})\b|\bnproc_per_node\s{0,8}[=:] ?(?P<d>\d{1,3})\b|--num[-_]gpus[= ](?P<e>\d{1,3})\b"
+    r"|\bNPROC_PER_NODE=(?P<c>\d{1,3})\b|\bnproc_per_node\s{0,8}[=:] ?(?P<d>\d{1,3})\b"
+    r"|--num[-_]gpus[= ](?P<e>\d{1,3})\b"
     r"|\bmpirun\b[^\n]{0,120}? -np? (?P<f>\d{1,3})\b|--num_processes[= ](?P<g>\d{1,3})\b"
     r"|\bnum_local_procs=(?P<h>\d{1,3})\b|--tensor-parallel-size[= ](?P<i>\d{1,2})\b"
 )

@@ -11,7 +11,8 @@ _OWN_STORE = (
 )
 _MESH = (
     r"\b(?:istio-proxy|istio-init|linkerd-proxy|linkerd-init|envoy-sidecar|kuma-sidecar)\b"
-    r"|\bsidecar\.istio\.io/status\b|\bistio-injection[=:] ?enabled\b|\blinkerd\.io/(?:inject[=:] ?enabled|proxy-version)"
+    r"|\bsidecar\.istio\.io/status\b|\bistio-injection[=:] ?enabled\b"
+    r"|\blinkerd\.io/(?:inject[=:] ?enabled|proxy-version)"
 )
 _CUT = (
     r"(?:Connection|connection) (?:was )?(?:reset by peer|refused|closed by)|Broken pipe|Socket Timeout"
@@ -36,7 +37,10 @@ _WAKES = (
     r"(?:in |\.|rpc\(\")(?:wake_up|resume_memory_occupation)\b(?:[^\n]{0,300}\n){1,24}?[^\n]{0,200}[Oo]ut of memory"
 )
 """A traceback that goes through the call and ends for want of memory."""
-_TRAINS = r"\b(?:FSDP|fsdp|FullyShardedDataParallel|megatron|Megatron|deepspeed|DeepSpeed|hybrid_engine)\b|\bfsdp_\w{2,30}\.py"
+_TRAINS = (
+    r"\b(?:FSDP|fsdp|FullyShardedDataParallel|megatron|Megatron|deepspeed|DeepSpeed|hybrid_engine)\b"
+    r"|\bfsdp_\w{2,30}\.py"
+)
 _PART = r"gpu_memory_utilization['\"]?\)?\s?[:=(]\s?['\"]?(?P<part>0?\.\d{1,4})\b"
 _KEPT = r"(?:param|optimizer)_offload['\"]?\s?[:=]\s?['\"]?(?:False|false)\b"
 _WAKE_CURE = (
@@ -55,7 +59,8 @@ AROUND_ROWS = {
  {{port}} already: this job's agent joined the store of that one, and lost it when the other job ended ; {_OWN_STORE}
 """,
     "kubernetes-event remote-error connection-refused connection-timeout master-unreachable rendezvous-timeout": rf"""
-{_MESH} && {_CUT} && !OOMKilled|ErrImagePull|ImagePullBackOff|FailedMount|sidecar\.istio\.io/inject['\"]?: ?['\"]?false|linkerd\.io/inject['\"]?: ?disabled ; a service
+{_MESH} && {_CUT} && !OOMKilled|ErrImagePull|ImagePullBackOff|FailedMount &&
+ !sidecar\.istio\.io/inject['\"]?: ?['\"]?false|linkerd\.io/inject['\"]?: ?disabled ; a service
  mesh stands between the pods: a proxy (sidecar) was injected into them, takes all their connections, and cuts those
  between ranks ; {_MESH_CURE}
 """,
