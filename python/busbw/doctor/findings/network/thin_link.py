@@ -18,6 +18,7 @@ _SPEED = (
     r"|Settings for {name}:\s*\n(?:[^\n]{{0,200}}\n){{0,40}}?\s{{0,12}}Speed: "
     r"|/sys/class/net/{name}/speed(?:\s*\n|: ?))(?P<Mb>\d{{2,6}})(?:Mb/s)?\s*$"
 )
+_ANY = re.compile(r"^\s{0,12}Speed: (?P<Mb>\d{2,6})Mb/s\s*$", re.MULTILINE)
 _THIN_MB = 1000
 _FULL = re.compile(
     r"\bCurr:? {0,3}(?:9[0-9]{2}(?:\.\d{1,3})?) MBit/s|\b9[0-9]{2}(?:\.\d{1,3})? ?(?:Mbit/s|MBit/s|Mb/s|Mbps)\b"
@@ -39,6 +40,17 @@ def examine(facts: Facts) -> Iterator[Finding]:
             if found is not None and int(found["Mb"]) <= _THIN_MB:
                 yield _finding(name, int(found["Mb"]), text.evidence(found.start("Mb")), texts)
                 return
+    yield from _unnamed(texts)
+
+
+def _unnamed(texts: tuple[Text, ...]) -> Iterator[Finding]:
+    """All links that are shown are that slow, whichever they are of, and one of them is full."""
+    name = next((found["name"] for text in texts if (found := _USES.search(text.text))), "")
+    full = any(_FULL.search(text.text) for text in texts)
+    rates = [(int(found["Mb"]), text, found) for text in texts for found in _ANY.finditer(text.text)]
+    if name and full and rates and max(rate for rate, _, _ in rates) <= _THIN_MB:
+        rate, text, found = rates[0]
+        yield _finding(name, rate, text.evidence(found.start("Mb")), texts)
 
 
 def _finding(name: str, rate_mbps: int, seen: Evidence, texts: tuple[Text, ...]) -> Finding:
@@ -52,7 +64,7 @@ def _finding(name: str, rate_mbps: int, seen: Evidence, texts: tuple[Text, ...])
         f"NCCL sends between the hosts over {name}, whose link came up at {rate_mbps / 1000:g} Gb/s"
         f"{', and that link is full' if full else ''}: gradients of each step take seconds there",
         (seen, uses, *([full] if full else []), *([card[0].evidence(card[1].start())] if card else [])),
-        Cost(f"at most {rate_mbps / 8000:g} GB/s between hosts: 1 GB of gradients takes {8000 / rate_mbps:.0f} s and more"),
+        Cost(f"at most {rate_mbps / 8000:g} GB/s between hosts: {8000 / rate_mbps:.0f} s for each GB of gradients"),
         f"get a faster link: see why the card{could} came up so slowly (cable, switch port, auto-negotiation; ethtool "
         f"{name}), connect the two hosts directly, or take another interface by NCCL_SOCKET_IFNAME. Until then "
         "send less: gradient accumulation, gradients in bf16, a hook that compresses, or train on one host. "
