@@ -13,6 +13,7 @@ from busbw.doctor.clues.losses import with_losses
 from busbw.doctor.clues.lost_files import with_lost_files
 from busbw.doctor.clues.power import with_power
 from busbw.doctor.clues.power_brake import with_brake
+from busbw.doctor.clues.restarts import with_restarts
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
 from busbw.doctor.clues.together import with_left_out, with_loader, with_lock, with_others
@@ -56,7 +57,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_left_out(_failed_in_init(_without_lost_pings(_without_doubles(found))))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans, facts.shown)), facts)
-    found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(found, facts), facts)))
+    found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(found, facts), facts), facts)))
     found = with_age(without_unneeded(with_lost_files(found, facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.

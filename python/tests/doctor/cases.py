@@ -287,6 +287,11 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "lock-and-barrier": lambda: healthy(logs=(shown(
         'Thread 411 (idle): "MainThread"', "    barrier (torch/distributed/distributed_c10d.py:4159)",
         'Thread 412 (idle): "MainThread"', "    acquire (filelock/_api.py:344)"),)),
+    "custom-all-reduce": lambda: healthy(logs=(shown(
+        "driver of the p2p fork", "INFO [custom_all_reduce.py:216] Registering 510 cuda graph addresses", "!" * 24),)),
+    "thin-link": lambda: Snapshot("n0", live=True, logs=(log(
+        said("NET/Socket : Using [0]eth0:10.0.0.1<0>"), said("Channel 00/0 : 0[0] -> 4[0] [send] via NET/Socket/0"),
+        "$ ethtool eth0", "\tSpeed: 1000Mb/s"),)),
     "slowed-by": lambda: healthy(logs=(shown("$ make -j src.build DEBUG=1", *map(training_line, range(40))),)),
     "mtu-path": lambda: healthy(logs=(shown(*ping(9000, 0), *ping(84, 3)),)),
     "uplinks-uneven": lambda: healthy(

@@ -8,7 +8,9 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
+from busbw.doctor.clues.cgroups import limit_of_cgroup
 from busbw.doctor.clues.copies import copies_of_model
+from busbw.doctor.clues.decisions import decides_for_itself
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.ended_before import ended_before
 from busbw.doctor.clues.fabric_versions import of_another_release
@@ -20,6 +22,7 @@ from busbw.doctor.clues.gids import (
     gid_that_works,
     gid_without_interface,
 )
+from busbw.doctor.clues.given_gpus import fewer_gpus_given
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.hidden_driver import hidden_driver
@@ -28,6 +31,7 @@ from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, sam
 from busbw.doctor.clues.key_prefixes import names_apart
 from busbw.doctor.clues.launch_sizes import launch_sizes
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
+from busbw.doctor.clues.link_local import roce_without_address
 from busbw.doctor.clues.loaded_nccl import older_than_installed
 from busbw.doctor.clues.network import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.nic_states import forced_relaxed, none_active, without_device_nodes
@@ -37,7 +41,9 @@ from busbw.doctor.clues.octal import read_as_octal
 from busbw.doctor.clues.offload import of_dask, of_offload
 from busbw.doctor.clues.one_nic import one_nic_alone
 from busbw.doctor.clues.operations import counted_apart
+from busbw.doctor.clues.outgoing import taken_by_connection
 from busbw.doctor.clues.own_address import address_of_node
+from busbw.doctor.clues.own_name import name_of_own_host
 from busbw.doctor.clues.paths import lost_between
 from busbw.doctor.clues.peer_memory import not_registered
 from busbw.doctor.clues.platforms import (
@@ -68,7 +74,7 @@ from busbw.doctor.clues.resume import resumed_apart
 from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.served import part_of_server
 from busbw.doctor.clues.shards import uneven_shards
-from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
+from busbw.doctor.clues.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
@@ -86,7 +92,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
-    "connection-timeout": (read_as_octal, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
+    "connection-timeout": (
+        *(read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node),
+        *(blocked_ports,),
+    ),
     "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
@@ -97,70 +106,73 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit),
+    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
-        *(read_as_octal, for_itself_alone, refused_by_rules, address_of_node, container_ended),
-        *(receiver_of_tcpx,),
+        *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
+        *(container_ended, receiver_of_tcpx),
     ),
     "wrong-interface": (given_by_program, interface_with_address),
-    "loopback-interface": (not_in_workers, given_by_program),
+    "loopback-interface": (name_of_own_host, not_in_workers, given_by_program),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "cuda-call-failed": (hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
-    **dict.fromkeys(
-        ("driver-not-loaded", "driver-too-old", "driver-mismatch", "library-not-found"),
-        (hidden_driver,),
-    ),
+    "driver-not-loaded": (hidden_driver,),
+    "driver-too-old": (hidden_driver,),
+    "driver-mismatch": (hidden_driver,),
+    "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
     "python-exception": (
-        names_apart,
-        hidden_driver,
-        launch_sizes,
-        read_as_octal,
-        on_another_disk,
-        hub_limits,
-        split_of_checkpoint,
+        *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
+        *(hub_limits, split_of_checkpoint),
     ),
     "master-unreachable": (
-        *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
-        *(other_port_answers, for_itself_alone, given_by_program, address_of_node),
+        *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
+        *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (none_active, bad_cable, link_flaps),
-    "ib-retry": (lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works, one_nic_alone),
+    "ib-retry": (
+        *(lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),
+        *(roce_without_address, one_nic_alone),
+    ),
     "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
-    "ib-connect-timeout": (lost_between, gid_of_program, gid_without_interface, gid_that_works, rails_apart),
+    "ib-connect-timeout": (
+        *(lost_between, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
+        *(rails_apart,),
+    ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (launchers_per_node, given_the_same, local_rank_alike),
+    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
-        *(read_as_octal, ids_apart, tasks_overridden, without_srun, first_node_late, nodes_alike),
-        *(evaluated_in_batch, given_by_program, address_of_node),
+        *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
+        *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
     ),
-    "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port),
-    "gpu-not-visible": (hidden_driver, parts_that_are_none, gpu_that_is_none),
+    "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
+    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(without_gradients, resumed_apart, apart_in_horovod, behind_main_process, uneven_batches),
-        *(counted_apart,),
+        *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
+        *(uneven_batches, counted_apart),
     ),
-    "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards, ended_before),
-    "calls-differ": (resumed_apart, uneven_batches, uneven_shards),
-    "stuck-in-collective": (resumed_apart, uneven_batches),
-    "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
+    "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
+    "watchdog-timeout": (
+        *(decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards, ended_before),
+    ),
+    "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
+    "stuck-in-collective": (decides_for_itself, resumed_apart, uneven_batches),
+    "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (not_registered, size_by_hand),
     "memlock": (size_by_hand,),

@@ -33,6 +33,13 @@ _LINKS = (
         re.compile(r" Pending, so that the job is not complete"),
         frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "dns"}),
     ),
+    # Where rank 0 finds its port taken, it listens nowhere.
+    _Link(
+        "port-in-use",
+        re.compile(r"failed to listen on any local network address"),
+        frozenset({"connection-refused"}),
+        re.compile(r"client socket has failed to connect"),
+    ),
     _Link("driver-not-loaded", re.compile(r"cannot be built for"), frozenset({"build-failed"})),
     _Link("disk-full", re.compile("pyxis writes"), frozenset({"container-start"})),
     # What the plugin of a node drops it does not offer to the scheduler.

@@ -84,6 +84,46 @@ def on_another_disk(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     return None
 
 
+_NO_MAP = re.compile(
+    r"^(?:\[?rank\s?)?(?P<rank>\d{1,6})\]?: [^\n]{0,200}?(?:Memory Map for (?P<map>/\S{1,300}?) is not found"
+    r"|(?:FileNotFoundError|OSError|ValueError|RuntimeError): [^\n]{0,160}?(?P<path>/[^\s'\"\n]{1,240}?"
+    r"(?:\.idx|\.npy|\.info|\.bin|indexmap|index_mapping|\.mmap)[\w.-]{0,40}))",
+    re.MULTILINE,
+)
+"""A rank, in front of its line as srun -l or torchrun write it, that misses a file which is made of the data."""
+_BUILDS = re.compile(
+    r"^(?:\[?rank\s?)?(?P<rank>\d{1,6})\]?: [^\n]{0,200}?"
+    r"(?:[Bb]uilding (?:idx|index|data) files?|[Bb]uilding \w{0,20} ?ind(?:ex|ices)"
+    r"|[Ss]av(?:ed|ing) (?:\w{1,20} )?ind(?:ex|ices)|building the \w{0,20} ?index|_idx_map files)",
+    re.MULTILINE,
+)
+_RANKS_OF_NODE = re.compile(
+    r"\b(?:devices|gpus_per_node|nproc[-_]per[-_]node|ntasks-per-node)['\"]?\s?[:= ]\s?(?P<n>[2-9]|\d{2,3})\b"
+)
+
+
+def index_of_first_node(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Only ranks of other nodes than the first miss an index that rank 0 built."""
+    for text in texts:
+        missed = list(_NO_MAP.finditer(text.text))
+        builds = next((found for found in _BUILDS.finditer(text.text) if int(found["rank"]) == 0), None)
+        size = next((int(found["n"]) for found in _RANKS_OF_NODE.finditer(text.text)), 0)
+        if not missed or builds is None or size == 0 or min(int(each["rank"]) for each in missed) < size:
+            continue
+        ranks = sorted({int(each["rank"]) for each in missed})
+        what = named(missed[0]["map"] or missed[0]["path"].rstrip("."), 120)
+        who = f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks[:8]))}"
+        return Sharper(
+            f"rank 0 built the index of {what} on a disk of its own node, and ranks of another node do not find it "
+            f"({who}; {size} ranks per node)",
+            "put data and index on a file system that all nodes share. Or build it on each node: copy data with its "
+            "index files there before the job, or let each node's first rank build it (NeMo: a newer release, "
+            "index_mapping_dir on shared storage). Path, rights and NCCL are right, and a longer barrier does not help",
+            (text.evidence(builds.start()), text.evidence(missed[0].start())),
+        )
+    return None
+
+
 def _host(line: str) -> str:
     found = _SPEAKS.match(line)
     return (found["ip"] or found["host"]) if found else ""

@@ -52,11 +52,13 @@ from busbw.doctor.findings.network import (
     ports_left_out,
     service_level,
     slow_transport,
+    thin_link,
     uplinks_uneven,
 )
 from busbw.doctor.findings.ranks import (
     build_lock,
     calls_differ,
+    custom_all_reduce,
     data_bound,
     device_buffers,
     flight_recorder,
@@ -144,6 +146,8 @@ FINDINGS: Mapping[str, Examination] = {
         rank_waits_for_data,
         build_lock,
         lock_and_barrier,
+        custom_all_reduce,
+        thin_link,
         slowed_by,
         mtu_path,
         uplinks_uneven,

@@ -104,7 +104,7 @@ def _look(shown: Shown) -> _Seen:
         if "lock" in line and _FILE.match(line):
             seen.file = _said(shown, number)
         if "torch_extensions" in line and (folder := _FOLDER.search(line)) and len(folder["where"]) > len(seen.folder):
-            seen.folder = folder["where"].rstrip("/")
+            seen.folder = folder["where"].rstrip("/:")  # ls writes a colon behind it
     return seen
 
 

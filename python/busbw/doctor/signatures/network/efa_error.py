@@ -27,7 +27,8 @@ SIGNATURE = Signature(
         r"NCCL WARN NET/OFI",
     ),
     # What newer releases of the plugin say where they go on without their tuner.
-    unless=("defaulting to internal tuner",),
+    # And what ping says of any network.
+    unless=("defaulting to internal tuner", "icmp_seq"),
     confirm="fi_info -p efa; fi_pingpong -p efa between the two hosts; ulimit -l; FI_LOG_LEVEL=warn",
     cure=(
         "allow all traffic inside the security group in both directions (to itself). Give unlimited memlock, the "

@@ -1,0 +1,55 @@
+"""Clues of a container that was given fewer GPUs than ranks start in it: docker's --gpus, NVIDIA_VISIBLE_DEVICES."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+
+_RUN = r"\b(?:docker|nvidia-docker|podman|nerdctl)\b(?:[^\n]|\\\n){0,400}?"
+_GIVEN = re.compile(
+    rf"{_RUN}--gpus[ =]['\"]{{0,3}}(?:device=(?P<list>\d{{1,2}}(?:,\d{{1,2}}){{0,15}})(?![\w-])|(?P<count>\d{{1,2}})\b)"
+    rf"|{_RUN}(?:-e |--env[ =])NVIDIA_VISIBLE_DEVICES=(?P<list_>\d{{1,2}}(?:,\d{{1,2}}){{0,15}})(?![\w-])"
+    r"|^\s{1,20}(?:- )?device_ids: ?\[(?P<list__>['\"\d, ]{1,80})\]|^\s{1,20}NVIDIA_VISIBLE_DEVICES: ?['\"]?"
+    r"(?P<list___>\d{1,2}(?:,\d{1,2}){0,15})['\"]?\s*$",
+    re.MULTILINE,
+)
+_STARTED = re.compile(
+    r"--nproc[-_]per[-_]node[= ](?P<a>\d{1,3})\b|\bGPUS_PER_NODE[`'\"]?\s?=\s?[`'\"]?(?P<b>\d{1,3})\b"
+    r"|\bNPROC_PER_NODE=(?P<c>\d{1,3})\b|\bnproc_per_node\s{0,8}[=:] ?(?P<d>\d{1,3})\b"
+    r"|--num[-_]gpus[= ](?P<e>\d{1,3})\b"
+    r"|\bmpirun\b[^\n]{0,120}? -np? (?P<f>\d{1,3})\b|--num_processes[= ](?P<g>\d{1,3})\b"
+    r"|\bnum_local_procs=(?P<h>\d{1,3})\b|--tensor-parallel-size[= ](?P<i>\d{1,2})\b"
+)
+
+
+def fewer_gpus_given(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """More ranks start in a container than it has GPUs, as it was told to have only some."""
+    for text in texts:
+        for given in _GIVEN.finditer(text.text):
+            listed = next((given[each] for each in ("list", "list_", "list__", "list___") if given[each]), "")
+            count = len(listed.split(",")) if listed else int(given["count"] or 0)
+            more = next(
+                ((each, found) for each in texts for found in _STARTED.finditer(each.text) if _number(found) > count),
+                None,
+            )
+            if count == 0 or more is None:
+                continue
+            ranks = _number(more[1])
+            gpus = "one GPU" if count == 1 else f"{count} GPUs"
+            how = named(given[0][max(0, given[0].rfind("--gpus")) :] if "--gpus" in given[0] else given[0].strip(), 60)
+            return Sharper(
+                f"the container sees {gpus} ({how}), and {ranks} ranks start in it: they share what it has",
+                f"start the container with all GPUs (--gpus all, NVIDIA_VISIBLE_DEVICES=all), or start no more than "
+                f"{count} {'rank' if count == 1 else 'ranks'} in it (--nproc-per-node, GPUS_PER_NODE). nvidia-smi -L "
+                "in the container must list one GPU per rank. The program's set_device, NCCL and the GPUs are right",
+                (text.evidence(given.end() - 1), more[0].evidence(more[1].start())),
+            )
+    return None
+
+
+def _number(found: re.Match[str]) -> int:
+    return int(next(each for each in found.groups() if each))

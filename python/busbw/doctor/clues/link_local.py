@@ -1,0 +1,57 @@
+"""Clues of RoCE ports that nobody set up: they have no IP address, and link-local GIDs lead to no other host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clues.gids import GIDS, program_of
+from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding
+
+_FAILED = re.compile(
+    r"local ?[Gg][Ii][Dd] fe80:[0-9a-f:]{2,40}[^\n]{0,60}remote ?[Gg][Ii][Dd]s? ?fe80:|GID \d{1,3} \(80FE/",
+    re.IGNORECASE,
+)
+"""NCCL's own words where both ends used such an address."""
+_ETHERNET = re.compile(r"NET/IB ?: (?:Using|Made)[^\n]{0,300}/RoCE|link_layer:\s{1,30}Ethernet|\bRoCE v[12]\b")
+_ADDRESS = re.compile(
+    r"^(?P<name>(?!lo\b|docker|veth|br-|virbr|cni|flannel|cali)[a-z][\w.-]{1,20})(?:@\S{1,20})?\s{1,20}UP\s{1,20}"
+    r"\d{1,3}(?:\.\d{1,3}){3}/",
+    re.MULTILINE,
+)
+_SOCKETS = re.compile(r"NCCL INFO Bootstrap ?: ?Using (?P<name>[a-z][\w.-]{1,20}):\d")
+
+
+def roce_without_address(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """All GIDs of all RoCE ports are link-local."""
+    if program_of(finding):
+        return None
+    rows = [(text, row) for text in texts for row in GIDS.finditer(text.text)]
+    # InfiniBand's GIDs begin so, too: RoCE v2 is of Ethernet alone.
+    roce = any(row["kind"] == "v2" for _, row in rows) or any(_ETHERNET.search(text.text) for text in texts)
+    seen: list[Evidence] = []
+    why = "nobody set these ports up, and NCCL took them for its network"
+    if rows and roce:
+        if any(row["ip"] or not row["gid"].startswith("fe80") for _, row in rows):
+            return None
+        devices = list(dict.fromkeys(row["dev"] for _, row in rows))
+        who = f"the RoCE ports ({named(', '.join(devices[:4]))}) have no IP address, only link-local GIDs (fe80::)"
+        seen = [text.evidence(row.start()) for text, row in rows[:1]]
+    elif roce and any(_FAILED.search(each.fact) for each in finding.evidence):
+        who = "the RoCE ports that NCCL took have link-local GIDs (fe80::) at both ends"
+        why = "they were not set up with IP addresses, or NCCL_IB_GID_INDEX is of the wrong entry"
+    else:
+        return None
+    named_ones = [
+        found["name"] for words in (_ADDRESS, _SOCKETS) for text in texts for found in words.finditer(text.text)
+    ]
+    name = named(named_ones[0]) if named_ones else "NAME"
+    return Sharper(
+        f"{who}, which do not lead to the other node: {why}",
+        f"NCCL_IB_DISABLE=1 with NCCL_SOCKET_IFNAME={name} sends all over that interface. Or set the ports up on all "
+        "nodes (IP addresses in one network, switch, MTU): show_gids then lists RoCE v2 with an IPv4 address for "
+        "NCCL_IB_GID_INDEX. NCCL_SOCKET_IFNAME alone does not keep NCCL from RDMA. Cables need no repair for it",
+        tuple(seen),
+    )

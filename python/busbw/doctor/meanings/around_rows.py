@@ -1,0 +1,81 @@
+"""Rows of clues (as `clue_rows` has them) of what shares a node, a GPU or a pod with the job: jobs, pools, proxies."""
+
+from __future__ import annotations
+
+_PORT_GONE = r"(?:bind to|listen on|EADDRINUSE)[^\n]{0,120}:29400\b|\bport:? ?\(?29400\b[^\n]{0,120}EADDRINUSE"
+_STORE_GONE = r"connection to the C10d store has failed|has failed to shutdown the rendezvous"
+_OWN_STORE = (
+    "give each job a store of its own: torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --rdzv-id=NAME. Or a "
+    "torch whose --standalone takes a free port (2.1 and newer). --master-port does not change it. Do not end "
+    "the other job: this one would end with it"
+)
+_MESH = (
+    r"\b(?:istio-proxy|istio-init|linkerd-proxy|linkerd-init|envoy-sidecar|kuma-sidecar)\b"
+    r"|\bsidecar\.istio\.io/status\b|\bistio-injection[=:] ?enabled\b"
+    r"|\blinkerd\.io/(?:inject[=:] ?enabled|proxy-version)"
+)
+_CUT = (
+    r"(?:Connection|connection) (?:was )?(?:reset by peer|refused|closed by)|Broken pipe|Socket Timeout"
+    r"|upstream connect error"
+)
+_MESH_CURE = (
+    'give the job\'s pods no proxy: annotation sidecar.istio.io/inject: "false" in the pod templates of all its '
+    "roles (Linkerd: linkerd.io/inject: disabled). Or run it in a namespace without injection. The ports may "
+    "be excluded instead, but ranks use many. DNS, image, GPUs and NCCL need no repair"
+)
+_FRACTION = (
+    r"XLA_PYTHON_CLIENT_MEM_FRACTION['\"]?\]?\s{0,3}[=,:]\s{0,3}['\"]?"
+    r"(?P<part>0?\.9[3-9]\d{0,4}|[1-9]\d{0,3}(?:\.\d{1,4})?)\b"
+)
+_OF_JAX = r"\bjaxlib\b|XlaRuntimeError|JaxRuntimeError|\bxla/(?:service|pjrt|stream)"
+_FRACTION_CURE = (
+    "set XLA_PYTHON_CLIENT_MEM_FRACTION below 0.9 (the default is 0.75), or XLA_PYTHON_CLIENT_PREALLOCATE=false: it is "
+    "a fraction, and no percentage. NCCL needs up to 2 GiB per GPU beside JAX's pool. P2P, driver and the "
+    "program's calls are not at fault"
+)
+_WAKES = (
+    r"(?:in |\.|rpc\(\")(?:wake_up|resume_memory_occupation)\b(?:[^\n]{0,300}\n){1,24}?[^\n]{0,200}[Oo]ut of memory"
+)
+"""A traceback that goes through the call and ends for want of memory."""
+_TRAINS = (
+    r"\b(?:FSDP|fsdp|FullyShardedDataParallel|megatron|Megatron|deepspeed|DeepSpeed|hybrid_engine)\b"
+    r"|\bfsdp_\w{2,30}\.py"
+)
+_PART = r"gpu_memory_utilization['\"]?\)?\s?[:=(]\s?['\"]?(?P<part>0?\.\d{1,4})\b"
+_KEPT = r"(?:param|optimizer)_offload['\"]?\s?[:=]\s?['\"]?(?:False|false)\b"
+_WAKE_CURE = (
+    "lower the server's part (rollout.gpu_memory_utilization, such as 0.4 to 0.6); let the trainer move its state to "
+    "the host (actor.fsdp_config.param_offload=True optimizer_offload=True). Smaller micro batches and an emptied "
+    "cache (torch.cuda.empty_cache() before wake_up) leave more, too. NCCL and the length of answers are not at fault"
+)
+
+AROUND_ROWS = {
+    "port-in-use": rf"""
+--standalone\b && {_PORT_GONE} && {_STORE_GONE} ; two torchrun --standalone jobs share one store: another one on this
+ node held port 29400 already, this job joined its store, and ended when that job did ; {_OWN_STORE}
+--standalone\b && {_PORT_GONE} ; two torchrun --standalone jobs on one node: both take port 29400, and this one came
+ second. It joins the other's store, and ends when that job does ; {_OWN_STORE}
+(?:bind to|listen on)[^\n]{{0,120}}:(?P<port>\d{{4,5}})\b && {_STORE_GONE} ; another launcher on this node held port
+ {{port}} already: this job's agent joined the store of that one, and lost it when the other job ended ; {_OWN_STORE}
+""",
+    "kubernetes-event remote-error connection-refused connection-timeout master-unreachable rendezvous-timeout": rf"""
+{_MESH} && {_CUT} && !OOMKilled|ErrImagePull|ImagePullBackOff|FailedMount &&
+ !sidecar\.istio\.io/inject['\"]?: ?['\"]?false|linkerd\.io/inject['\"]?: ?disabled ; a service
+ mesh stands between the pods: a proxy (sidecar) was injected into them, takes all their connections, and cuts those
+ between ranks ; {_MESH_CURE}
+""",
+    "cuda-call-failed nccl-error gpu-memory-full xla-error nccl-internal": rf"""
+{_FRACTION} && {_OF_JAX} ; JAX takes nearly all of each GPU's memory at its start
+ (XLA_PYTHON_CLIENT_MEM_FRACTION={{part}}), and leaves none for NCCL, which cannot make its communicator ;
+ {_FRACTION_CURE}
+""",
+    "gpu-memory-full": rf"""
+{_WAKES} && {_TRAINS} && {_PART} && {_KEPT} ; a GPU's memory is full as the inference server wakes up: it wants
+ {{part}} of the GPU (gpu_memory_utilization), and the trainer keeps its parameters and optimizer there (offload is
+ off) ; {_WAKE_CURE}
+{_WAKES} && {_TRAINS} && {_PART} ; a GPU's memory is full as the inference server wakes up: it wants {{part}} of the
+ GPU (gpu_memory_utilization), beside what the trainer keeps there ; {_WAKE_CURE}
+{_WAKES} && {_TRAINS} ; a GPU's memory is full as the inference server wakes up: the trainer keeps its state, and what
+ its allocator reserved, on the same GPUs ; {_WAKE_CURE}
+""",
+}
