@@ -19,8 +19,10 @@ from busbw.doctor.clues.gids import (
     gid_that_works,
     gid_without_interface,
 )
+from busbw.doctor.clues.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
+from busbw.doctor.clues.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
@@ -68,6 +70,7 @@ from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.ucx import built_without_cuda
 from busbw.doctor.clues.visible import given_the_same
 from busbw.doctor.clues.visitors import by_first_bytes
 from busbw.doctor.facts import Facts
@@ -104,7 +107,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
+    "registration-failed": (size_by_hand, refused_by_driver, core_without_peers, peermem_not_loaded, not_registered),
     "python-exception": (read_as_octal, on_another_disk, hub_limits, split_of_checkpoint),
     "master-unreachable": (
         *(read_as_octal, tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch),
@@ -119,7 +122,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
-    "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody, gid_without_interface),
+    "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
     "duplicate-gpu": (launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
@@ -144,15 +147,18 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-in-collective": (resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
-    "gdr-unavailable": (not_registered, size_by_hand),
-    "memlock": (size_by_hand,),
+    "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
+    "memlock": (size_by_hand, refused_by_driver),
+    "imex": (session_of_host, without_domain),
+    "crash-in-library": (built_without_cuda,),
+    "process-crashed": (built_without_cuda,),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
-    "mpi-network": (gid_of_program,),
+    "mpi-network": (gid_of_program, core_without_peers, refused_by_driver),
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "stranger": (by_first_bytes,),
