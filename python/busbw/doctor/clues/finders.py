@@ -8,6 +8,7 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
+from busbw.doctor.clues.blocking_launch import launch_waits
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.fabric_versions import of_another_release
@@ -70,6 +71,7 @@ from busbw.doctor.clues.splits import on_another_disk, sequence_in_parts
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.tunnels import first_is_tunnel
 from busbw.doctor.clues.ucx import built_without_cuda
 from busbw.doctor.clues.visible import given_the_same
 from busbw.doctor.clues.visitors import by_first_bytes
@@ -101,7 +103,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(read_as_octal, for_itself_alone, refused_by_rules, address_of_node, container_ended),
         *(receiver_of_tcpx,),
     ),
-    "wrong-interface": (given_by_program, interface_with_address),
+    "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (not_in_workers, given_by_program),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
@@ -142,9 +144,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(counted_apart,),
     ),
     "collective-order": (resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+    "watchdog-timeout": (launch_waits, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
     "calls-differ": (resumed_apart, uneven_batches, uneven_shards),
-    "stuck-in-collective": (resumed_apart, uneven_batches),
+    "stands-still": (launch_waits,),
+    "stuck-in-collective": (launch_waits, resumed_apart, uneven_batches),
     "flight-recorder": (resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),

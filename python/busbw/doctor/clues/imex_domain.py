@@ -11,8 +11,7 @@ from busbw.doctor.finding import Finding
 
 _IN_USE = re.compile(r"Imex session[^\n]{0,60}(?:NV_ERR_IN_USE|in use)")
 _OF_HOST = re.compile(
-    r"^\s{0,12}(?:\S{1,32} {1,12})?\d{1,9} {1,8}(?:1 [^\n]{0,60}?|[^\n]{0,60}?)(?<!Start: )/usr/(?:local/)?s?bin/nvidia-imex -c /etc/"
-    r"[^\n]{0,80}$"
+    r"^\s{0,12}(?:\S{1,32} {1,12})?\d{1,9} {1,8}[^\n]{0,60}?/usr/(?:local/)?s?bin/nvidia-imex -c /etc/[^\n]{0,80}$"
     r"|(?:systemctl status|is-active) nvidia-imex[^\n]{0,40}\n(?:[^\n]{0,160}\n){0,3}?\s{0,8}(?:Active: )?active\b"
     r"|nvidia-imex\.service[^\n]{0,80}\b(?:active|enabled|running)\b",
     re.MULTILINE,
@@ -31,9 +30,9 @@ def session_of_host(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     mine = "the daemon of the ComputeDomain" if pods else "this one"
     return Sharper(
         f"the driver gives one IMEX session a host, and {who} holds it: {mine} cannot start (NV_ERR_IN_USE)",
-        "on every host: systemctl disable --now nvidia-imex.service and systemctl mask nvidia-imex.service (keep it out "
-        f"of the image), then let {mine} start again. Where jobs run without Kubernetes keep the service, and start no "
-        "second one. Fabric Manager, nodes_config.cfg and the scheduler are not at fault",
+        "on every host: systemctl disable --now nvidia-imex.service and systemctl mask nvidia-imex.service (keep it "
+        f"out of the image), then let {mine} start again. Where jobs run without Kubernetes keep the service, and "
+        "start no other. Fabric Manager, nodes_config.cfg and the scheduler are not at fault",
         tuple(text.evidence(found.start()) for text, found in (used, *([host] if host else []))),
     )
 
@@ -48,7 +47,7 @@ _ONE_BOX = re.compile(
 _READY = re.compile(r"Node #\d{1,4}[^\n]{0,60}- READY\b")
 _UP = re.compile(r"Domain [Ss]tate: {0,4}UP\b")
 _BROKEN = re.compile(
-    r"Domain [Ss]tate: {0,4}(?:DEGRADED|DOWN|INITIALIZING)|Node #\d{1,4}[^\n]{0,60}- (?:UNAVAILABLE|INVALID|\w{0,8}_?MISMATCH)"
+    r"Domain [Ss]tate: {0,4}(?:DEGRADED|DOWN|INITIALIZING)|Node #\d{1,4}[^\n]{0,60}- (?:UNAVAILABLE|INVALID)"
     r"|caps-imex-channels\S{0,12}[^\n]{0,8}No such file"
 )
 

@@ -40,8 +40,8 @@ def built_without_cuda(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
             continue
         how = ", and it was configured without --with-cuda" if built else ""
         return Sharper(
-            f"the UCX in use has no CUDA support: ucx_info -d lists no cuda_copy and no cuda_ipc{how}. It takes a GPU's "
-            "pointer for memory of the host, and crashes in its copy",
+            f"the UCX in use has no CUDA support: ucx_info -d lists no cuda_copy and no cuda_ipc{how}. It takes a "
+            "GPU's pointer for memory of the host, and crashes in its copy",
             "build UCX again with --with-cuda=/usr/local/cuda (and gdrcopy), and Open MPI against it, or take the UCX "
             "of HPC-X; ucx_info -d then lists cuda_copy and cuda_ipc. Until then leave it out: mpirun --mca pml ob1 "
             "--mca btl smcuda,self (with tcp between hosts). The program, NVLinks and Open MPI's own CUDA support are "
