@@ -11,6 +11,9 @@ from busbw.doctor.finding import Finding, Severity
 
 _LAST = frozenset({"memlock", "ibv-call-failed", "stands-still"})
 """Names that tell less of the cause than others that say the same of it."""
+_APART = "containers-apart"
+_OF_RDMA = frozenset({"libibverbs-missing", "ib-devices-missing", "wrong-interface", "slow-transport"})
+"""What is said of a network that ranks of one host have no need of."""
 _SCHEDULED = re.compile(r"\bFailedScheduling\b")
 _ASSIGNED = re.compile(r"\bdefault-scheduler\b[^\n]{0,20}\bSuccessfully assigned (?P<pod>[\w./-]{3,120}) to\b")
 
@@ -21,6 +24,7 @@ def without_refuted(findings: Sequence[Finding], texts: Sequence[Text]) -> list[
     heads: dict[str, Finding] = {}
     for each in sorted(loud, key=lambda one: (one.severity.rank, one.name in _LAST, one.stage)):
         heads.setdefault(each.title, each)
+    apart = any(each.name == _APART for each in loud)
     told: list[Finding] = []
     for each in findings:
         head = heads.get(each.title)
@@ -28,6 +32,8 @@ def without_refuted(findings: Sequence[Finding], texts: Sequence[Text]) -> list[
             told.append(each)
         elif head.name != each.name:
             told.append(replace(each, severity=Severity.NOTE, title=f"follows from {head.name}: {each.title}"))
+        elif each.name in _OF_RDMA and apart:
+            told.append(replace(each, severity=Severity.NOTE, title=f"follows from {_APART}: {each.title}"))
         elif _was_scheduled(each, loud, texts):
             told.append(replace(each, severity=Severity.NOTE, title=f"{each.title}; the pod was scheduled later"))
         else:
