@@ -75,6 +75,7 @@ from busbw.doctor.clues.tunnels import first_is_tunnel
 from busbw.doctor.clues.ucx import built_without_cuda
 from busbw.doctor.clues.visible import given_the_same
 from busbw.doctor.clues.visitors import by_first_bytes
+from busbw.doctor.clues.worn_card import one_card
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 
@@ -156,6 +157,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "ports-exhausted": (address_of_node,),
+    "gpu-memory-error": (one_card,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
