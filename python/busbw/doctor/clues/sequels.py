@@ -20,6 +20,8 @@ class _Link:
     only: re.Pattern[str] = re.compile("")
     first: bool = False
     """Whether the cause must stand before its sequel, where one log has both."""
+    never: re.Pattern[str] = re.compile(r"(?!)")
+    """Words of the sequel's title by which it has a cause of its own."""
 
 
 _LINKS = (
@@ -104,6 +106,17 @@ _LINKS = (
         ),
         first=True,
     ),
+    # Peers read memory of a GPU that stopped its own channel: links and switches say that no answer came.
+    _Link(
+        "gpu-memory-error",
+        re.compile(r"uncorrectable ECC error|\bUncontained\b|\bContained: |\): (?:48|95)\b"),
+        frozenset({"nvlink-error", "nvswitch-error", "gpu-exception"}),
+        re.compile(
+            r"Invalid access of peer GPU memory over nvlink|CUDA_ERROR_CONTAINED|cudaErrorContained|^thrown at"
+            r"|SXid[^\n]{0,60}\): 12028\b|Xid[^\n]{0,40}: 137\b"
+        ),
+        never=re.compile(r"Xid (?:74|14[4-9]|15\d)\b"),
+    ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.
@@ -162,17 +175,18 @@ def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
         if each.severity is not Severity.NOTE:
             # What became a note explains no further: two that explain each other would both vanish.
             told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
-            if each.name == _LAUNCH and told[at] is not each:
-                told = _past_launcher(told, told[at].title.partition(":")[0])
+            if each.name in (_LAUNCH, _LINK) and told[at] is not each:
+                told = _past(each.name, told, told[at].title.partition(":")[0])
     return told
 
 
-def _past_launcher(findings: Sequence[Finding], follows: str) -> list[Finding]:
-    """The findings; what was said to follow from the launcher's loss follows from the cause of that."""
-    old = f"follows from {_LAUNCH}: "
+def _past(name: str, findings: Sequence[Finding], follows: str) -> list[Finding]:
+    """The findings; what was said to follow from what is itself a sequel follows from the cause of that."""
+    old = f"follows from {name}: "
     return [replace(each, title=each.title.replace(old, f"{follows}: ")) for each in findings]
 
 
+_LINK = "nvlink-error"
 _LAUNCH, _HELPER = "mpi-launch", "the launcher lost one of its helpers"
 """What Hydra, MPICH's launcher, says of a host whose rank ended, too."""
 
@@ -197,7 +211,7 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
     if (ended := _of_helper(finding, loud)) is not None:
         return _note(finding, ended)
     for link in _LINKS:
-        if finding.name not in link.sequels or not _all_say(finding, link.only):
+        if finding.name not in link.sequels or link.never.search(finding.title) or not _all_say(finding, link.only):
             continue
         for cause in loud:
             said = (cause.title, *(seen.fact for seen in cause.evidence))

@@ -38,6 +38,7 @@ from busbw.doctor.findings.machine import (
     shared_memory,
 )
 from busbw.doctor.findings.network import (
+    containers_apart,
     mtu_path,
     network_interface,
     networks_differ,
@@ -118,6 +119,7 @@ FINDINGS: Mapping[str, Examination] = {
         nic_far,
         no_gdr,
         slow_transport,
+        containers_apart,
         init_incomplete,
         setting_breaks,
         settings_differ,
