@@ -21,6 +21,7 @@ from busbw.doctor.clues.gids import (
 )
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
+from busbw.doctor.clues.host_names import one_name_of_two
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
@@ -158,6 +159,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stranger": (by_first_bytes,),
     "message-truncated": (forced_relaxed, releases_apart),
     "networks-differ": (none_active,),
+    "cuda-ipc": (one_name_of_two,),
+    "bad-shm-attach": (one_name_of_two,),
     "wrong-results": (forced_relaxed,),
     "ib-devices-missing": (without_device_nodes,),
     "nic-missing": (without_device_nodes,),
