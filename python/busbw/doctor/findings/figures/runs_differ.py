@@ -11,9 +11,9 @@ from statistics import median
 from busbw.analysis.units import format_bytes
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor import relaxed_tests
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.figures import relaxed_tests
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
