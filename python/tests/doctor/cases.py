@@ -309,6 +309,18 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
             f"Infiniband device '{name}' port 1 status:", f"\trate:\t\t {rate} Gb/sec (4X NDR)"))),)),
     "once-faster": lambda: healthy(logs=(shown(
         "(last week it ran at 310 samples/s)", *(f"step {n} loss 2.1 {140 + n} samples/s" for n in range(4))),)),
+    "nic-shared": lambda: healthy(logs=(shown("busbw", *(
+        f"cn{host}:10:11 [{gpu}] NCCL INFO Channel 00/0 : {host}[1b000] -> {host + 1}[1b000] [send] via "
+        f"NET/IB/{0 if host == 1 and gpu == 1 else gpu}/GDRDMA" for host in range(3) for gpu in range(4))),)),
+    "routes-overlap": lambda: healthy(logs=(shown(
+        said("NET/Socket : Using [0]eth9:10.0.0.9<0>"), "limit: 25 Gb/s",
+        "10.0.0.0/16 dev eth1 proto kernel scope link src 10.0.7.9 metric 100",
+        "10.0.0.0/16 dev eth9 proto kernel scope link src 10.0.0.9 metric 100"),)),
+    "runs-differ": lambda: healthy(logs=(shown(*(
+        line for version, rate in (("2.20.5", 10.0), ("2.18.5", 30.0)) for line in (
+            f"NCCL version {version}+cuda12.2", *(
+                f" {8 << n} {2 << n} float sum -1 900.0 {rate:.2f} {rate:.2f} 0 900.0 {rate:.2f} {rate:.2f} 0"
+                for n in (24, 25, 26)), "# Avg bus bandwidth : 1.0"))),)),
     "service-level": lambda: healthy(logs=(log(
         said("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"), said(TWO_NODES),
         "ar_sl_mask 0x0004"),)),

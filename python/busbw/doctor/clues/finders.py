@@ -28,6 +28,7 @@ from busbw.doctor.clues.gpu_buffers import core_without_peers, dmabuf_refused, r
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.hidden_driver import hidden_driver
+from busbw.doctor.clues.host_names import one_name_of_two
 from busbw.doctor.clues.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
@@ -205,5 +206,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card,),
+    "cuda-ipc": (one_name_of_two,),
+    "bad-shm-attach": (one_name_of_two,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -59,7 +59,19 @@ _LINKS = (
         re.compile("^no RDMA port of"),
         frozenset({"networks-differ", "ib-invalid-gid", "ib-connect-timeout", "no-gdr", "network-interface"}),
     ),
+    # Over the others' RDMA the second interface of its sockets carries nothing.
+    _Link(
+        "ib-port-down",
+        re.compile("^no RDMA port of"),
+        frozenset({"wrong-interface"}),
+        re.compile(r"NET/Socket : Using \[0\](?!docker|br-|virbr|veth|cni|cali|flannel)"),
+    ),
     _Link("networks-differ", re.compile("chose different"), frozenset({"ib-invalid-gid", "ib-connect-timeout"})),
+    # The listener of one network does not know the first bytes of another one.
+    *(
+        _Link(name, re.compile(words), frozenset({"stranger"}), re.compile(r"\bwrong type \d{1,3} != \d"))
+        for name, words in (("ib-port-down", "^no RDMA port of"), ("networks-differ", "chose different"))
+    ),
     # One NIC's setting breaks transfers in several ways.
     *(
         _Link(

@@ -56,7 +56,8 @@ def one_card(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
     again = f"; the kernel's log has it {times} times" if times and int(times) > 1 else ""
     returns = "It returns: have the card replaced" if again or _is_old(said) else "Replace the card if it returns"
     return Sharper(
-        f"the GPU at 0000:{bus} has errors of its memory that ECC could not correct ({'; '.join(said[:3])}){own}{again}",
+        f"the GPU at 0000:{bus} has errors of its memory that ECC could not correct ({'; '.join(said[:3])})"
+        f"{own}{again}",
         f"drain the node and reset that GPU (nvidia-smi -r, or reboot), then start the job again. {returns}; dcgmi "
         "diag -r 3 checks it. Errors that other ranks, NVLinks and NVSwitches report at the same time (peer access, "
         "Xid 137, SXid 12028, Xid 94 of others' channels) follow from it",

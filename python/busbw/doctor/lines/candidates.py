@@ -68,6 +68,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("rank 0/1", "rank 0 of 1", "rank: 0/1", "rank=0/1", "rank 0 out of 1", "process 0 of 1", "world_size=1"),
         *("world_size: 1", "world_size 1", "world size: 1", "world size 1", "world size=1", "num_processes: 1"),
         *("'world_size': 1", "waiting for data", "pending placement groups"),
+        *("active_mtu:", "rx_oversize", "proto kernel scope link", "pcie relax order"),
     ),
 }
 """Words without which an expression cannot be found in a line."""
