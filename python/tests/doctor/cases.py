@@ -262,7 +262,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "nvlink-domain": healthy,
     "slow-host": lambda: healthy(logs=(shown(*(f"node{n} {450 if n == 3 else 690} TFLOPS" for n in range(6))),)),
     "perftest-slow": lambda: healthy(logs=(shown("\t\tRate: 400", *PERFTEST),)),
-    "containers-apart": lambda: healthy(logs=(shown(*(
+    "containers-apart": lambda: healthy(machine=machine(rdma=False), logs=(shown(*(
         line for at in (2, 3) for line in (
             f"c{at}aa0123bb4f:31:40 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.{at}<0>",
             f"c{at}aa0123bb4f:31:40 [0] NCCL INFO Channel 00/0 : 0[1a000] -> 1[1c000] [send] via NET/Socket/0"))),)

@@ -47,5 +47,8 @@ def launch_waits(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
         "unset CUDA_LAUNCH_BLOCKING on all ranks (scripts, env files, the image, sbatch --export): it is for debugging "
         "on one GPU. Where it is needed: NCCL 2.17 or newer, or one before 2.13. The network, the GPUs and the order "
         "of collectives are not at fault",
-        tuple(text.evidence(found.start() if found is not stack else found.end()) for text, found in shown),
+        tuple(
+            text.evidence(found.end() if stack is not None and found is stack[1] else found.start())
+            for text, found in shown
+        ),
     )

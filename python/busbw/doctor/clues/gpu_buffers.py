@@ -80,7 +80,7 @@ def dmabuf_refused(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         f"the NIC's driver{old} cannot register memory by DMA-BUF, which NCCL calls as the GPU's driver offers it"
         f"{', and the job fails by it' if fails else ''}",
         f"NCCL_DMABUF_ENABLE=0 on all ranks: NCCL then takes nvidia_peermem ({other}). Or a newer RDMA driver on the "
-        "host (MLNX_OFED from about 5.5, DOCA, or a kernel from 5.12 with a rdma-core to match), or a newer NCCL, "
+        "host (MLNX_OFED from about 5.5, DOCA, or a kernel from 5.12 with a rdma-core to match). Or a newer NCCL, "
         "which falls back by itself. In a container the host's driver counts",
         tuple(text.evidence(found.start()) for text, found in shown),
         fails=fails,

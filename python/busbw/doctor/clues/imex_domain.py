@@ -65,10 +65,10 @@ def without_domain(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     return Sharper(
         f"no NVLink joins these hosts{which}: their GPUs are in no NVLink domain over hosts (ClusterUUID is all "
         f"zeros), so memory cannot be shared between them.{well}",
-        "run multinode tests of NVLink inside of one host alone (nvbandwidth -np GPUs of one host), and use InfiniBand "
-        "or RoCE between hosts: NCCL does so by itself (NCCL_MNNVL_ENABLE=0 to be sure), all_reduce_perf over both "
-        "hosts measures it. Only racks such as GB200 NVL72 have NVLinks between hosts; there nvidia-smi -q shows one "
-        "ClusterUUID and CliqueId on all",
+        "run multinode tests of NVLink inside of one host alone (nvbandwidth with the GPUs of one host). Between hosts "
+        "use InfiniBand or RoCE: NCCL does so by itself (NCCL_MNNVL_ENABLE=0 to be sure). all_reduce_perf over both "
+        "hosts measures it. Only racks such as GB200 NVL72 have NVLinks between hosts: there nvidia-smi -q shows one "
+        "ClusterUUID on all",
         tuple(text.evidence(found.start()) for text, found in shown),
     )
 

@@ -39,29 +39,29 @@ def one_card(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
         return None  # the card's own list says what is to be done
     cards: Named = defaultdict(list)
     for text in texts:
-        for found in _BY_KERNEL.finditer(text.text):
-            cards[found["bus"].lower()].append(
-                (f"Xid {found['xid']}, {named(found['what'], 40)}", text.evidence(found.start()))
-            )
-        for bus, said, seen in (*_of_table(text), *_of_sections(text)):
-            cards[bus].append((said, seen))
+        for hit in _BY_KERNEL.finditer(text.text):
+            sign = f"Xid {hit['xid']}, {named(hit['what'], 40)}"
+            cards[hit["bus"].lower()].append((sign, text.evidence(hit.start())))
+        for card, counted, line in (*_of_table(text), *_of_sections(text)):
+            cards[card].append((counted, line))
     if len(cards) != 1:
         return None
     ((bus, signs),) = cards.items()
     said = list(dict.fromkeys(each for each, _ in signs))
-    seen = dict(reversed(signs))
+    lines = dict(reversed(signs))
     rank = next(((text, found) for text in texts if (found := _RANK.search(text.text))), None)
     own = f"; rank {rank[1]['rank']} fails by it" if rank else ""
     times = next((found["n"] for text in texts for found in _TIMES.finditer(text.text)), "")
     again = f"; the kernel's log has it {times} times" if times and int(times) > 1 else ""
-    returns = "It returns: have the card replaced" if again or _is_old(said) else "Replace the card if it returns"
+    back = again or _is_old(said)
+    returns = "It returns: have the card replaced" if back else "Replace the card if it returns"
     return Sharper(
-        f"the GPU at 0000:{bus} has errors of its memory that ECC could not correct ({'; '.join(said[:3])})"
-        f"{own}{again}",
-        f"drain the node and reset that GPU (nvidia-smi -r, or reboot), then start the job again. {returns}; dcgmi "
-        "diag -r 3 checks it. Errors that other ranks, NVLinks and NVSwitches report at the same time (peer access, "
+        f"the GPU at 0000:{bus} has errors of its memory that ECC could not correct "
+        f"({'; '.join(said[:3])}){own}{again}",
+        f"drain the node and reset that GPU (nvidia-smi -r, or reboot), then start the job again. {returns}; "
+        "dcgmi diag -r 3 checks it. What other ranks, NVLinks and NVSwitches report at the same time (peer access, "
         "Xid 137, SXid 12028, Xid 94 of others' channels) follow from it",
-        tuple(seen[each] for each in said[:3]),
+        tuple(lines[each] for each in said[:3]),
     )
 
 

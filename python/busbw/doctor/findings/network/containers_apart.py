@@ -48,8 +48,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
             (Evidence(f"{first} has {addresses[first]}", shown.source), *seen),
             Cost("GPUs of one host reach a few GB/s in place of what PCIe or NVLinks carry"),
             "run all ranks of the host in one container that sees all of its GPUs (--gpus all, one rank for each by "
-            "CUDA_VISIBLE_DEVICES). Or share namespaces: --ipc=host --network=host --uts=host and all GPUs visible in "
-            "each (NVIDIA_VISIBLE_DEVICES=all), so that ranks know they are on one host. libibverbs and RDMA are not "
+            "CUDA_VISIBLE_DEVICES). Or share namespaces: --ipc=host --network=host --uts=host, all GPUs visible in "
+            "each (NVIDIA_VISIBLE_DEVICES=all). Then ranks know that they share a host. libibverbs and RDMA are not "
             "needed inside of a host",
             Proof(instruction="start all ranks in one container: channels must say via P2P or via SHM"),
             stage=Stage.SETTING,
