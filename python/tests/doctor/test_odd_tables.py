@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ MADE: dict[str, Callable[[str], bytes]] = {
     "utf-8": str.encode,
     "utf-16 of PowerShell": lambda text: text.replace("\n", "\r\n").encode("utf-16"),
     "utf-16, big end first": lambda text: b"\xfe\xff" + text.encode("utf-16-be"),
+    "decimal commas": lambda text: re.sub(r"(?<=\d)\.(?=\d\d)", ",", text).encode(),
     "carriage returns alone": lambda text: text.replace("\n", "\r").encode(),
 }
 NOT_MEASURED = "    N/A     N/A     N/A    N/A"
