@@ -11,7 +11,7 @@ from typing import TypeVar
 from busbw.base.errors import UserError
 from busbw.base.plugin_settings import setting_of_plugin
 from busbw.doctor.another_machine import differs
-from busbw.doctor.expected import Expected, Known, expected_of
+from busbw.doctor.expected import Expected, Known, expected_of, with_type
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.reading.flight import Flight, looks_like, read_flights
@@ -132,6 +132,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = (), named: Fabric |
 
     `named` is the type of the machine, where the user says it.
     """
+    if named is not None and snapshot.machine is not None and snapshot.machine.gpus and not snapshot.live:
+        snapshot = replace(snapshot, machine=with_type(snapshot.machine, named))
     flights = tuple(
         each for file in snapshot.logs if is_flight(file) for each in read_flights(file.text or "", file.path)
     )
