@@ -64,7 +64,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("file_baton", "filelock/_", "fcntl.flock", "fcntl.lockf", "lock_inode_wait", "fasteners/", "portalocker/"),
         *("not acquired on", "file lock '"),
         *("_reasons.active", "ar_sl_mask", "power brake", "cpus-per-task", "cpus/task", "rtx 40", "rtx 50"),
-        "pending placement groups",
+        *("pending placement groups", "custom_all_reduce", "cuda graph addresses"),
     ),
 }
 """Words without which an expression cannot be found in a line."""
