@@ -43,7 +43,7 @@ def fewer_gpus_given(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
             how = named(given[0][max(0, given[0].rfind("--gpus")) :] if "--gpus" in given[0] else given[0].strip(), 60)
             return Sharper(
                 f"the container sees {gpus} ({how}), and {ranks} ranks start in it: they share what it has",
-                f"start the container with all GPUs (--gpus all, NVIDIA_VISIBLE_DEVICES=all), or start no more than "
+                f"start the container with all GPUs (--gpus all, NVIDIA_VISIBLE_DEVICES=all). Or start no more than "
                 f"{count} {'rank' if count == 1 else 'ranks'} in it (--nproc-per-node, GPUS_PER_NODE). nvidia-smi -L "
                 "in the container must list one GPU per rank. The program's set_device, NCCL and the GPUs are right",
                 (text.evidence(given.end() - 1), more[0].evidence(more[1].start())),

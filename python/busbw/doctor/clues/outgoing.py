@@ -45,7 +45,7 @@ def taken_by_connection(finding: Finding, facts: Facts, texts: Sequence[Text]) -
             if port in asked and low <= int(port) <= high:
                 return Sharper(
                     f"the port ({port}) is taken by a connection of that node to {peer}, and by no server or other "
-                    "job: it lies in the range from which the system gives ports to outgoing connections",
+                    "job. It is one of those that the system gives to outgoing connections",
                     fix,
                     (text.evidence(found.start()), *seen),
                 )
@@ -53,7 +53,7 @@ def taken_by_connection(finding: Finding, facts: Facts, texts: Sequence[Text]) -
     if not port:
         return None
     return Sharper(
-        f"the port ({port}) is taken: it lies in the range from which the system gives ports to outgoing connections "
+        f"the port ({port}) is taken: it is one of those that the system gives to outgoing connections "
         f"({low} to {high}), or another job or a left-over process holds it",
         f"{fix}. ss -tanp '( sport = :{port} )' on that node shows who has it",
         tuple(seen),

@@ -116,9 +116,9 @@ def index_of_first_node(finding: Finding, facts: Facts, texts: Sequence[Text]) -
         return Sharper(
             f"rank 0 built the index of {what} on a disk of its own node, and ranks of another node do not find it "
             f"({who}; {size} ranks per node)",
-            "put data and index on a file system that all nodes share. Or build it on each node: copy data with its "
-            "index files there before the job, or let each node's first rank build it (NeMo: a newer release, "
-            "index_mapping_dir on shared storage). Path, rights and NCCL are right, and a longer barrier does not help",
+            "put data and index on a file system that all nodes share. Or copy data with its index files to each "
+            "node before the job, or let each node's first rank build it (NeMo: a newer release, "
+            "index_mapping_dir). Path, rights and NCCL are right, and a longer barrier does not help",
             (text.evidence(builds.start()), text.evidence(missed[0].start())),
         )
     return None

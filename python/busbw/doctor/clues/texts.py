@@ -6,24 +6,10 @@ from dataclasses import dataclass
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
-from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence
+from busbw.doctor.shown_texts import Text, texts_of
 
-_SHOWN = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """The lines of one log as one text, so that words of lines that follow each other can be looked for."""
-
-    source: str
-    text: str
-
-    def evidence(self, at: int) -> Evidence:
-        """The line in which that character stands."""
-        begin = self.text.rfind("\n", 0, at) + 1
-        line = self.text[begin : begin + 4 * _SHOWN].partition("\n")[0]
-        return Evidence(clean(shortened(line.strip(), _SHOWN)), self.source, self.text.count("\n", 0, at) + 1)
+__all__ = ["Sharper", "Text", "named", "texts_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +21,6 @@ class Sharper:
     evidence: tuple[Evidence, ...] = ()
     fails: bool = False
     """Whether a call failed by it, though NCCL goes on after it in other cases."""
-
-
-def texts_of(facts: Facts) -> tuple[Text, ...]:
-    """The texts of all logs that are kept as they stand."""
-    return tuple(Text(each.source, "\n".join(each.lines)) for each in facts.shown)
 
 
 def named(text: str, limit: int = 60) -> str:

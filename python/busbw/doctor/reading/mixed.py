@@ -22,9 +22,6 @@ _TOPOLOGY = re.compile(
 _GONE = ("(rev ff)", "Unknown header type 7f")
 """What `lspci` says of a device that no longer answers: no part of a machine."""
 
-_OF_LINKS = ("ethtool ", "\tSpeed: ", "Ethernet controller: ")
-"""What somebody shows of a link beside it, which a machine does not hold."""
-
 
 def beside_topology(text: str) -> str:
     """The lines that are of no matrix and no `lspci`, each in its place; "" where none of them tells of a fault."""
@@ -32,7 +29,7 @@ def beside_topology(text: str) -> str:
     return _others(
         text,
         lambda line: (
-            not any(each in line for each in (*_GONE, *_OF_LINKS))
+            not any(each in line for each in _GONE)
             and (line.startswith(("\t", "   ")) or _TOPOLOGY.match(line) is not None)
         ),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.clues.texts import Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.shown_texts import Text, texts_of
 from busbw.doctor.signature import Stage
 
 NAME = "thin-link"

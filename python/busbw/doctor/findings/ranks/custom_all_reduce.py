@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from busbw.doctor.clues.texts import texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Proof, Severity
+from busbw.doctor.shown_texts import texts_of
 from busbw.doctor.signature import Stage
 
 NAME = "custom-all-reduce"
