@@ -21,7 +21,9 @@ _DEVICE = re.compile(r"\s(?:-d|--ib-dev)[ =](?P<device>\S{1,40})")
 _GPU = re.compile(r"--use_cuda(?:_dmabuf|_bus_id)?\b")
 _STRICT = re.compile(r"--disable_pcie_relaxed\b")
 _RELAXED = re.compile(r"\bPCIe relax order: (?P<how>ON|OFF)\b")
-_ROW = re.compile(r"\s{0,8}(?P<bytes>\d{4,10})\s+\d{1,9}\s+[\d.]{1,12}\s+(?P<average>\d{1,7}(?:\.\d{1,6})?)\s+[\d.]{1,12}\s*$")
+_ROW = re.compile(
+    r"\s{0,8}(?P<bytes>\d{4,10})\s+\d{1,9}\s+[\d.]{1,12}\s+(?P<average>\d{1,7}(?:\.\d{1,6})?)\s+[\d.]{1,12}\s*$"
+)
 _NOT_ASKED = re.compile(
     r"\b(?P<name>(?:UCX_IB|NCCL_IB)_PCI_RELAXED_ORDERING)(?:=| set by environment to )(?P<value>auto|try|no?|off|0)\b"
 )

@@ -24,9 +24,13 @@ FASTER, FEWEST = 1.5, 2
 _MOST_RUNS = 16
 _VERSION = re.compile(r"\bNCCL version (?P<version>2\.\d{1,2}\.\d{1,2})")
 _COMMAND = re.compile(r"[$#>+] .{0,1500}\b(?P<program>[a-z_]{4,20}_perf)\b|[$#>] ?mpirun \.\.\. ")
-_PROGRAM = re.compile(r"\b(?P<program>(?:all_reduce|all_gather|reduce_scatter|broadcast|alltoall|sendrecv|reduce)_perf)\b")
+_PROGRAM = re.compile(
+    r"\b(?P<program>(?:all_reduce|all_gather|reduce_scatter|broadcast|alltoall|sendrecv|reduce)_perf)\b"
+)
 _SET = re.compile(r"(?<!\w)(?P<name>NCCL_[A-Z0-9_]{2,40})=(?P<value>[^\s\"']{1,80})")
-_HOSTS = re.compile(r"\s(?:-H|--host|-hostfile|--hostfile|-w)[ =](?P<hosts>\S{1,200})|\s(?:-np?|-g) (?P<count>\d{1,6})\b")
+_HOSTS = re.compile(
+    r"\s(?:-H|--host|-hostfile|--hostfile|-w)[ =](?P<hosts>\S{1,200})|\s(?:-np?|-g) (?P<count>\d{1,6})\b"
+)
 _HEAD = re.compile(r"#\s?(?:nThread \d|Collective test starting)")
 _ROW = re.compile(
     r"\s{1,20}(?P<bytes>\d{1,14})\s{1,14}\d{1,14}\s{1,12}[a-z]\w{1,12}(?:\s{1,12}[a-z]\w{1,12})?\s{1,12}-?\d{1,6}\s{1,12}"

@@ -25,7 +25,9 @@ _OF_NCCL = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[\d{1,3}\] [^\n]{0,40}?NET/Socket : Using "
     r"\[0\](?P<dev>[\w.-]{1,20}):(?P<ip>\d{1,3}(?:\.\d{1,3}){3})<"
 )
-_ESTABLISHED = re.compile(r"^\s{0,4}(?:tcp\s[^\n]{0,40}|ESTAB\s[^\n]{0,40}?)\s(?P<ip>\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}\s", re.MULTILINE)
+_ESTABLISHED = re.compile(
+    r"^\s{0,4}(?:tcp\s[^\n]{0,40}|ESTAB\s[^\n]{0,40}?)\s(?P<ip>\d{1,3}(?:\.\d{1,3}){3}):\d{1,5}\s", re.MULTILINE
+)
 _SPEED = re.compile(r"\bethtool (?P<dev>[\w.-]{1,20})\b")
 _RATE = re.compile(r"^\s{0,12}Speed: (?P<rate>\d{2,6})Mb/s", re.MULTILINE)
 _MOST, _APART = 400, 600
