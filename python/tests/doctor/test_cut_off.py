@@ -44,6 +44,7 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h147-lanes-of-a-spark": "that the machine is one with a GB10 is said in its head",
     "h147-one-of-three-bridges": "that the other card has as many links is said further down",
     "h136-shared-memory-alone": "that the job may use shared memory alone, and its results, stand apart",
     "h136-old-exception": "the date of today, and that the diagnosis passed, are said further down",
