@@ -37,8 +37,8 @@ def too_small(facts: Facts, name: str) -> Iterator[Finding]:
     told = " and ports count packets that are too large" if dropped else ""
     yield Finding(
         name, Severity.ERROR,
-        f"NCCL's GPU-initiated transfers (GIN, GDAKI) send packets of {WANTED} bytes, and the port has an active MTU of "
-        f"{mtu}{told}: they are dropped, and the kernel waits for ever",
+        f"NCCL's GPU-initiated transfers (GIN, GDAKI) send packets of {WANTED} bytes, and the port has an active MTU "
+        f"of {mtu}{told}: they are dropped, and the kernel waits for ever",
         tuple(each for each in (used, small, dropped, stopped) if each is not None),
         Cost("each message above that size hangs; smaller ones pass"),
         "set the MTU of interfaces and switch ports to 4200 or 9000 (ip link set DEV mtu 9000; ibv_devinfo must show "

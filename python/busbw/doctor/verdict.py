@@ -92,9 +92,8 @@ def _tells_health(facts: Facts) -> bool:
     snapshot = facts.snapshot
     if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
         return False
-    if any(_was_stopped(facts, *each) for each in zip(facts.logs, facts.scans, strict=True)):
-        return False
-    if any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
+    stopped = any(_was_stopped(facts, *each) for each in zip(facts.logs, facts.scans, strict=True))
+    if stopped or any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
         return False
     in_part = any(map(_IN_PART.search, snapshot.notes))
     if in_part or facts.stranger or any(each.missing for each in facts.expected):

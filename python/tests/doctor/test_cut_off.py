@@ -44,6 +44,8 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h147-lanes-of-a-spark": "that the machine is one with a GB10 is said in its head",
+    "h147-one-of-three-bridges": "that the other card has as many links is said further down",
     "h136-shared-memory-alone": "that the job may use shared memory alone, and its results, stand apart",
     "h136-old-exception": "the date of today, and that the diagnosis passed, are said further down",
     "h130-causes-of-revisions": "that they are of a history is said in its head",
@@ -94,6 +96,7 @@ BY_THE_WHOLE = {
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""
 CAME_THROUGH = {
+    "h147": "transport-left-out-and-on",
     "h137": "late-rank-of-horovod",
     "h123": "drill-that-restarted sweep-that-ended head-tried-again fallback-with-traceback play-that-succeeded"
     " executor-taken-away tests-that-passed",

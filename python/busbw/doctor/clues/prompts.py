@@ -16,7 +16,8 @@ _PROMPT = re.compile(
     rf"|[^\n]{{0,60}}[$#] ssh (?:-\w \S{{1,40}} |-\w )*(?:[\w.-]{{1,32}}@)?(?P<far>[A-Za-z][\w.-]{{0,60}}) \S"
     rf"|(?:-{{2,8}}|={{2,8}}|#{{2,8}}) ?(?:node-check |node |host |on )(?P<head>[A-Za-z][\w.-]{{0,60}})\b"
     # A loop over hosts prints the bare name; those of devices stand there as well, and so a host's needs a digit.
-    rf"|[-=#]{{1,8}} ?(?!GPU|mlx|roce|ibp?\d|eth\d|en[opsP]\d|bond)(?P<titled>[A-Za-z](?=[\w.-]{{0,60}}\d)[\w.-]{{1,60}})"
+    r"|[-=#]{1,8} ?(?!GPU|mlx|roce|ibp?\d|eth\d|en[opsP]\d|bond)"
+    r"(?P<titled>[A-Za-z](?=[\w.-]{0,60}\d)[\w.-]{1,60})"
     r"[ :]{0,2}[-=#]{0,8}\s{0,3}$)",
     re.MULTILINE,
 )

@@ -133,7 +133,11 @@ def _half_bridged(machine: Machine) -> Iterator[Finding]:
             NAME, Severity.ERROR,
             f"the NVLink bridge between {gpu.key} and {peer.key} works in part only: {have} of {whole} links are "
             "active on both cards, as of a bridge that does not sit well or is broken",
-            (Evidence(f"{have} active, {gpu.nvlinks_down or whole - have} inactive of {gpu.name or 'it'}", machine.source),),
+            (
+                Evidence(
+                    f"{have} active, {gpu.nvlinks_down or whole - have} inactive of {gpu.name or 'it'}", machine.source
+                ),
+            ),
             Cost("NCCL may hang over these links, and what works is slower", whole / have, "links of the bridge"),
             "seat the bridge anew on both cards (its size must fit the slots' distance), or replace it; all links of "
             "`nvidia-smi nvlink -s` must be active, and nvidia-smi must answer at once. Until then NCCL_P2P_DISABLE=1. "

@@ -15,9 +15,9 @@ from busbw.doctor.signature import Stage
 
 NAME = "nic-shared"
 _SENDS = re.compile(
-    r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[(?P<gpu>\d{1,3})\] NCCL INFO Channel \d{1,3}(?:/\d{1,3})? ?: "
-    r"\d{1,6}\[\w{1,8}\] -> \d{1,6}\[\w{1,8}\] \[send\] via NET/(?:IB|AWS Libfabric|\w{2,20})/(?P<nic>\d{1,3})\b"
-    r"(?!\(\d{1,6}\))"
+    r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,8}:\d{1,8} \[(?P<gpu>\d{1,3})\] NCCL INFO Channel "
+    r"\d{1,3}(?:/\d{1,3})? ?: \d{1,6}\[\w{1,8}\] -> \d{1,6}\[\w{1,8}\] \[send\] "
+    r"via NET/(?:AWS Libfabric|\w{2,20})/(?P<nic>\d{1,3})\b(?!\(\d{1,6}\))"
 )
 """A GPU that sends by itself; with a number in brackets another GPU of its host does that for it (PXN)."""
 _SOCKET = "NET/Socket"

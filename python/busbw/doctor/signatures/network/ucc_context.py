@@ -11,10 +11,10 @@ SIGNATURE = Signature(
         r"^#\d{1,3}\s.{0,60}\bucc_tl_(?P<tl>\w{2,20}?)_context_barrier\b",
     ),
     explains=("sharp", "stands-still", "process-crashed"),
-    confirm="UCC_LOG_LEVEL=debug on all ranks: which say `initialized tl context` and which failed; gdb -p PID -batch -ex bt",
+    confirm="UCC_LOG_LEVEL=debug on all ranks: which say `initialized tl context`; gdb -p PID -batch -ex bt of each",
     cure=(
-        "leave that transport out on all ranks: UCC_TLS=^mlx5 for mlx5 (or UCC_CL_BASIC_TLS=^mlx5). Or take a newer UCC, "
-        "in which all ranks learn of the failure. UCX, GPUs and NVLinks are not at fault"
+        "leave that transport out on all ranks: UCC_TLS=^mlx5 for mlx5 (or UCC_CL_BASIC_TLS=^mlx5). Or take a newer "
+        "UCC, in which all ranks learn of the failure. UCX, GPUs and NVLinks are not at fault"
     ),
     cost="the job hangs in its start",
     source="UCC src/core/ucc_context.c (ucc_context_create_proc_info), src/components/tl",
