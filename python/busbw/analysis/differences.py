@@ -119,6 +119,8 @@ _PROPERTIES: tuple[tuple[str, Callable[[Run], object]], ...] = (
     ("machine", lambda run: run.machine),
     ("driver", lambda run: run.system.get("driver")),
     ("kernel", lambda run: run.system.get("kernel")),
+    ("network", lambda run: run.system.get("network")),
+    ("network plugin", lambda run: run.system.get("network plugin")),
     ("hosts", lambda run: ", ".join(dict.fromkeys(rank.host for rank in run.ranks)) or None),
     ("devices", lambda run: _counted(rank.device.name for rank in run.ranks if rank.device)),
     ("tool", lambda run: " ".join(part for part in (run.tool.name, run.tool.version) if part)),

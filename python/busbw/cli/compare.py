@@ -16,6 +16,9 @@ EPILOG = f"""\
 A+B+C names runs that repeat each other: they are one side, and their
 differences are its noise.
 
+exit code: 0 compared, 1 a run cannot be read or compared, 2 wrong usage or a
+run that is not there
+
 examples:
   busbw compare before.jsonl after.jsonl
   busbw compare old.log new.log --sizes 1M-1G

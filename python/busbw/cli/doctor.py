@@ -96,6 +96,7 @@ def _run(args: Args) -> int:
         from busbw.doctor.page import page
 
         write_whole(args.page, shown(page(facts, findings, said, proofs)))
+        print(f"busbw: {args.page} is written", file=sys.stderr)
     return said.outcome.value
 
 
@@ -127,7 +128,7 @@ def _side_by_side(args: Args, bundles: list[str], others: list[str]) -> int:
     found = hidden(compare({name: gather(read_bundle(Path(name))) for name in bundles}))
     with read_or_not():
         print(shown(json.dumps(as_json(found), indent=1) if args.json else "\n".join(lines(found))))
-    return 1 if found.differences else 0
+    return 1 if found.differences else 3 if found.bare and not found.shared else 0
 
 
 def _print(facts: Facts, findings: tuple[Finding, ...], said: Verdict, *, everything: bool) -> None:

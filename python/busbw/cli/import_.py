@@ -39,6 +39,9 @@ others of docs/reference/import.md; Markdown pages and tables; busbw's records
 and recordings. NCCL's messages and launchers' prefixes may stand between rows,
 and files may be packed by gzip.
 
+exit code: 0 all was imported, 1 a file could not be read, held nothing or was
+read in part, 2 a file is not there or wrong usage
+
 examples:
   busbw import job-1234.out                    keep every sweep as a run
   busbw import *.log --output results.jsonl    into one file instead

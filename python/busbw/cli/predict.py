@@ -67,7 +67,7 @@ def _run(args: Args) -> int:
         raise UsageError("--parallel and --times belong to a step: busbw predict step FILE")
     fabric = _adjusted(_fabric(args), args)
     if args.limits:
-        print(text.limits_text(fabric, args.nodes, multicast=not args.no_nvls), end="")
+        print(_limits(args, fabric), end="")
         return 0
     terms = _terms(args, fabric)
     found = _predictions(args, fabric, terms)
@@ -76,6 +76,17 @@ def _run(args: Args) -> int:
     else:
         print(text.predictions_text(found, fabric, terms), end="")
     return 0
+
+
+def _limits(args: Args, fabric: Fabric) -> str:
+    from busbw.expect import text
+
+    gpus = args.gpus_per_node
+    if gpus is not None and not 1 <= gpus <= fabric.gpus:
+        raise UsageError(f"--gpus-per-node {gpus}: {fabric.name} has {fabric.gpus} GPUs a node")
+    if gpus == 1 and 1 in args.nodes:
+        raise UsageError("--gpus-per-node 1: one GPU has nobody to talk to; ask for more nodes (--nodes 2)")
+    return text.limits_text(fabric, args.nodes, multicast=not args.no_nvls, gpus_per_node=gpus)
 
 
 def _predictions(args: Args, fabric: Fabric, terms: Terms) -> list[Prediction]:

@@ -72,6 +72,8 @@ def _machine(args: Args, shown: str | None, other: str | None) -> int:
     machine = bundle or (loaded.machine if loaded else _this_machine())
     faults = _faults(loaded, other) if loaded else []
     _show(args, machine, describe, machine_svg, write_topology)
+    if loaded:
+        _report(_slow_links(machine))  # of the machine, and no faults of its file
     return _report(faults)
 
 
@@ -96,6 +98,7 @@ def _audit(args: Args, shown: str | None) -> int:
         refuse_impossible(pairs, machine.gpus, machine.nics)
     found = hidden(machine)
     lines = [each.text for each in found] or ["Nothing that NCCL reads is hidden."]
+    lines += [f"{each}." for each in _slow_links(machine)] if shown else []
     fixed = correct(machine, pci, pairs) if args.export_nccl and found else None
     left = hidden(fixed.machine) if fixed else ()
     lines += [f"Put right: {note}." for note in (fixed.notes if fixed else ())]
@@ -160,6 +163,17 @@ def _show(
         _write(args.svg, svg(shown))
     if args.export_nccl:
         _write(args.export_nccl, nccl(shown))
+
+
+def _slow_links(machine: Machine) -> list[str]:
+    """What the doctor says of PCIe links below what they can do."""
+    from busbw.doctor.facts import Facts
+    from busbw.doctor.finding import Severity
+    from busbw.doctor.findings.machine.pcie_link import examine
+    from busbw.doctor.reading.snapshot import Snapshot
+
+    findings = examine(Facts(Snapshot("files"), machine, {}))
+    return [each.title for each in findings if each.severity is Severity.WARNING]
 
 
 def _weakness(graph: GraphFile, machine: Machine) -> list[str]:

@@ -56,7 +56,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = setting_breaks.with_effects(settings_differ.with_effects(found))
     found = with_left_out(_failed_in_init(_without_lost_pings(_without_doubles(found))))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
-    found = with_losses(with_loader(with_work(with_lock(found), facts.scans)), facts)
+    found = with_losses(with_loader(with_work(with_lock(found), facts.scans, facts.shown)), facts)
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(found, facts), facts), facts)))
     found = with_age(without_unneeded(with_lost_files(found, facts), facts), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))

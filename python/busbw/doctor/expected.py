@@ -20,6 +20,8 @@ from busbw.machine.topology.names import AMD, is_amd, is_part, product
 from busbw.records import Case, Record
 
 GIVE = "give --topology of one, or --machine TYPE"
+MANY = 4
+"""So many types are not listed: `busbw predict --list` does."""
 _SOLD_APART = (NetKind.TCPX, NetKind.TCPXO)
 """Networks of one provider, whose NICs a file without rates does not show to be theirs."""
 _WITHOUT_NAME = frozenset({"", "GPU", "Graphics Device"})
@@ -64,9 +66,20 @@ def expected_of(record: Record, known: Known) -> Expected:
         found, basis = _fastest(record, place, domain)
     if not found:
         return Expected({}, missing=_why_unknown(record, place, known))
-    figures = {at: each for at, each in found.items() if _is_number(record.cases[at])}
-    lost = len(found) - len(figures)
-    return Expected(figures, basis, f"{lost} of {len(found)} figures are no numbers" if lost else "", fabric)
+    left_out = _placements_left_out(record)
+    asked_for = {at: each for at, each in found.items() if record.cases[at].placement not in left_out}
+    figures = {at: each for at, each in asked_for.items() if _is_number(record.cases[at])}
+    lost = len(asked_for) - len(figures)
+    return Expected(figures, basis, f"{lost} of {len(asked_for)} figures are no numbers" if lost else "", fabric)
+
+
+def _placements_left_out(record: Record) -> set[str | None]:
+    """Those of which no row has any figure, not even a count of errors: the benchmark did not measure them."""
+    with_figures: dict[str | None, bool] = {}
+    for case in record.cases:
+        figures = (case.time_us, case.algbw_GBps, case.busbw_GBps, case.wrong)
+        with_figures[case.placement] = with_figures.get(case.placement, False) or figures != (None,) * 4
+    return {each for each, has in with_figures.items() if not has} if any(with_figures.values()) else set()
 
 
 def _full_nodes(record: Record, named: Fabric | None) -> Place | None:
@@ -98,6 +111,25 @@ def refuse_other(fabric: Fabric, place: Place, name: str) -> None:
             f"{name or 'GPUs'} a node: name the type of that machine",
             exit_code=2,
         )
+
+
+def with_type(machine: Machine, named: Fabric) -> Machine:
+    """The machine of a matrix, whose GPUs have no names, with those of its type; UserError where it is of another."""
+    known = product(kind := machines.gpu_of(named.name))
+    shown = {gpu.sm or (found.sm if (found := product(gpu.name)) else None) for gpu in machine.gpus} - {None}
+    if len(machine.gpus) > named.gpus or (shown and named.sm and named.sm not in shown):
+        raise UserError(
+            f"--machine {named.name} has {machines.describe(named)}, and {machine.source} shows {len(machine.gpus)} "
+            f"GPUs{f' ({machine.gpus[0].name})' if machine.gpus[0].name else ''}: name the type of that machine",
+            exit_code=2,
+        )
+    if known is None or not _is_matrix(machine):
+        return machine
+    return replace(machine, gpus=tuple(replace(gpu, name=kind, sm=known.sm) for gpu in machine.gpus))
+
+
+def _is_matrix(machine: Machine) -> bool:
+    return not any(gpu.name or gpu.sm or gpu.bus_id for gpu in machine.gpus)
 
 
 def _is_number(case: Case) -> bool:
@@ -251,9 +283,10 @@ def _fastest(record: Record, place: Place, domain: Domain | None) -> tuple[dict[
     That it does not reach them says nothing, as hosts of these GPUs are sold with fewer and slower NICs.
     """
     best, of_type = dict[int, Prediction](), ""
-    for each in machines.of_gpu(gpu_of(record)):
-        if each.gpus < place.gpus or not each.nics:
-            continue
+    types = [each for each in machines.of_gpu(gpu_of(record)) if each.gpus >= place.gpus and each.nics]
+    if len(types) == 1 and types[0].gpus > place.gpus:
+        return {}, ""  # hosts with fewer GPUs than the one type that is known are of another, which may be faster
+    for each in types:
         found = {
             at: one for at, one in expected(record, joined(each, place, domain)).items()
             if record.cases[at].bytes >= TELLING_BYTES and record.cases[at].busbw_GBps
@@ -305,4 +338,6 @@ def _why_unknown(record: Record, place: Place, known: Known) -> str:
         if log.net_devices:
             where = f"{log.source}:{log.net_devices_line}"
             return f"{where} names {len(log.net_devices)} NICs and not their rates ({GIVE})"
-    return f"nothing says which NICs the {place.nodes} nodes have ({GIVE})"
+    fits = [each.name for each in machines.of_gpu(name) if each.gpus >= place.gpus and each.nics]
+    such = f", such as {', '.join(fits)}" if 0 < len(fits) < MANY else ""
+    return f"nothing says which NICs the {place.nodes} nodes have ({GIVE}{such})"

@@ -11,7 +11,7 @@ from typing import TypeVar
 from busbw.base.errors import UserError
 from busbw.base.plugin_settings import setting_of_plugin
 from busbw.doctor.another_machine import differs
-from busbw.doctor.expected import Expected, Known, expected_of
+from busbw.doctor.expected import Expected, Known, expected_of, with_type
 from busbw.doctor.guess import machine_of_logs, machine_of_records
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.reading.flight import Flight, looks_like, read_flights
@@ -93,7 +93,7 @@ class Facts:
     def ran_on_one_node(self) -> bool:
         """Whether logs show a communicator whose init ended on all ranks of one host, and none of several."""
         known = [each for log in self.logs for each in log.communicators if each.ranks]
-        if not known and self._measured_on_one_node:
+        if self._measured_on_one_node and all(each.nnodes in (None, 1) for each in known):
             return True
         whole = [each for each in known if all(place.complete for place in each.ranks)]
         hosts = {host for each in known for host in each.hosts}
@@ -112,6 +112,7 @@ class Facts:
         hosts = {rank.host for each in self.records for rank in each.run.ranks}
         hosts |= {each.where.partition(" ")[0] for log in self.logs for each in log.warnings if " " in each.where}
         hosts |= {host for log in self.logs for host in log.networks if host}
+        hosts |= {host for log in self.logs for each in log.communicators for host in each.hosts if host}
         return len(hosts) == 1 and hosts != {""} and all(len(each.run.ranks) > 1 for each in self.records)
 
     @property
@@ -131,6 +132,8 @@ def gather(snapshot: Snapshot, records: tuple[Record, ...] = (), named: Fabric |
 
     `named` is the type of the machine, where the user says it.
     """
+    if named is not None and snapshot.machine is not None and snapshot.machine.gpus and not snapshot.live:
+        snapshot = replace(snapshot, machine=with_type(snapshot.machine, named))
     flights = tuple(
         each for file in snapshot.logs if is_flight(file) for each in read_flights(file.text or "", file.path)
     )

@@ -69,6 +69,15 @@ def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Foun
     return of_program and effect.name in _BY_PLACE and _begun(mine) < first(theirs)
 
 
+_ABORTED = ("aborted",)
+
+
+def only_aborted(found: Found) -> bool:
+    """Whether all that is said of NCCL's error is that a communicator was aborted: whoever aborted it knows why."""
+    groups = [dict(each) for _, hit in found for each in hit.groups]
+    return bool(groups) and all(each.get("what", "").lower().endswith(_ABORTED) for each in groups)
+
+
 _BY_PLACE = TOLD_BY_PEERS - {"connection-refused", "connection-timeout", "rendezvous-timeout", "gloo-error"}
 """Of what ranks say of one that never came, the place of a line tells nothing."""
 

@@ -135,7 +135,9 @@ class _Job:
     def has_it_back(self, hit: Hit) -> bool:
         """Whether what was lost came back after that, and the job went on; or that was more than a day ago."""
         line, newest = hit.last, self.scan.newest
-        if line <= self.scan.course.back and line < self.scan.course.works and hit.count <= _MOST_ONCE:
+        # Each rank beside a port tells of the same loss.
+        times = hit.count - max(len(hit.who) - 1, 0)
+        if line <= self.scan.course.back and line < self.scan.course.works and times <= _MOST_ONCE:
             return True  # a listing shows that it is up since
         if hit.until is not None and newest is not None and newest - hit.until > DAY_S:
             return line <= self.scan.course.back

@@ -14,7 +14,7 @@ from busbw.doctor import at_limit
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.lines.hit import MAX_WHO, Hit
 from busbw.doctor.lines.scanned import Scan
-from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, placed, speakers
+from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, only_aborted, placed, speakers
 from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
 from busbw.doctor.signature import Signature, Stage
@@ -244,6 +244,10 @@ _ENDS = frozenset({"rank-ended", "process-crashed"})
 """What is said of a rank's end."""
 
 
+_ABORTS_NCCL = "watchdog-timeout"
+"""What aborts communicators: its own words come before what the program then gets."""
+
+
 def _by_others(signature: Signature, merged: Mapping[str, Found], first: frozenset[str]) -> bool:
     """Whether it is an effect that only others speak of than the ranks that failed first."""
     who = speakers(merged[signature.name])
@@ -261,6 +265,10 @@ def _cause_of(name: str, merged: Mapping[str, Found], job: _Job) -> Signature | 
         return SIGNATURES[min(ended)]
     elif name == "killed-by-launcher" and first and "rank-ended" in merged:
         return SIGNATURES["rank-ended"]
+    if _ABORTS_NCCL in merged and "nccl-error" in merged and only_aborted(merged["nccl-error"]):
+        if name == "nccl-error":
+            return SIGNATURES[_ABORTS_NCCL]
+        others = [each for each in others if each.name != "nccl-error"]
     # What is no fault on a single node ended nothing there. What stands beside it is another word for it.
     others = [each for each in others if not (job.one_node and each.between_nodes and each.stage != mine.stage)]
     others = [each for each in others if (each.name, name) not in job.elsewhere]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from busbw.base.text import WIDTH, clean, sentences
 from busbw.doctor.examine import examine
@@ -14,6 +14,8 @@ from busbw.doctor.traits import DETAIL, FAULT, Trait, traits
 
 MISSING = "not seen"
 MOST = 40
+BARE = 0.1
+"""Of the values of the machine with most: a bundle that has fewer holds next to nothing of its host, a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +41,31 @@ class Comparison:
     differences: tuple[Difference, ...]
     outlier: str | None
     shared: int
+    bare: Mapping[str, int] = field(default_factory=dict)
+    """Machines of which their bundle holds no facts of the host, and how many values of the others that leaves out."""
 
 
 def compare(machines: Mapping[str, Facts]) -> Comparison:
     """Lay the machines side by side."""
     all_traits = {name: traits(facts) for name, facts in machines.items()}
     keys = list(dict.fromkeys(key for found in all_traits.values() for key in found))
-    rows = [row for key in keys if (row := _row(key, all_traits)) is not None]
+    bare = _bare(all_traits, len(keys))
+    rows = [
+        row for key in keys
+        if (row := _row(key, {name: has for name, has in all_traits.items() if name not in bare or key in has}))
+    ]  # fmt: skip
+    rows = [replace(row, values={name: row.values.get(name, MISSING) for name in machines}) for row in rows]
     rows += _findings({name: examine(facts) for name, facts in machines.items()})
     rows.sort(key=lambda each: (-each.weight, each.name))
-    return Comparison(tuple(machines), tuple(rows), _outlier(rows, len(machines)), len(keys) - len(rows))
+    shared = len([key for key in keys if all(key in has for has in all_traits.values())]) if bare else len(keys)
+    shared -= len([row for row in rows if not bare or all(row.name in has for has in all_traits.values())])
+    return Comparison(tuple(machines), tuple(rows), _outlier(rows, len(machines)), max(shared, 0), bare)
+
+
+def _bare(found: Mapping[str, Mapping[str, Trait]], count: int) -> dict[str, int]:
+    """Machines without facts of their hosts beside such as have them, and what each of them lacks."""
+    whole = max(len(has) for has in found.values())
+    return {name: count - len(has) for name, has in found.items() if len(has) < BARE * whole}
 
 
 def _row(key: str, found: Mapping[str, Mapping[str, Trait]]) -> Difference | None:
@@ -108,13 +125,18 @@ def _outlier(rows: Sequence[Difference], count: int) -> str | None:
 
 def lines(found: Comparison, width: int = WIDTH) -> list[str]:
     """The comparison as text."""
+    bare = [f"{clean(name)} holds no facts of its host: {count} values of the others were not compared with it"
+            for name, count in found.bare.items()]  # fmt: skip
     if not found.differences:
-        return sentences([f"{len(found.names)} machines, and nothing differs in {found.shared} values"], bullet="")
+        same = f"{len(found.names)} machines, and nothing differs in {found.shared} values"
+        same = same if found.shared or not bare else f"{len(found.names)} machines, and nothing can be compared"
+        return sentences([same, *bare], bullet="", width=width)
     count = len(found.differences)
     said = [f"{count} difference{'s' * (count > 1)} between {len(found.names)} machines, most suspicious first; "
             f"{found.shared} values are the same"]  # fmt: skip
     if found.outlier:
         said.append(f"{clean(found.outlier)} stands alone")
+    said += bare
     shown = sentences(said, bullet="", width=width)
     for row in found.differences[:MOST]:
         shown += ["", *sentences([clean(row.name)], bullet="", width=width)]
@@ -145,4 +167,5 @@ def as_json(found: Comparison) -> dict[str, object]:
          "alone": list(row.alone), "fix": row.fix}
         for row in found.differences
     ]  # fmt: skip
-    return {"machines": list(found.names), "outlier": found.outlier, "same": found.shared, "differences": rows}
+    return {"machines": list(found.names), "outlier": found.outlier, "same": found.shared, "bare": dict(found.bare),
+            "differences": rows}  # fmt: skip

@@ -12,6 +12,7 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings.ranks.nccl_warnings import cut_warning
+from busbw.doctor.findings.ranks.p2p_hangs import STANDS
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.meanings.topics import is_dull
 from busbw.doctor.of_files import hidden_by_files, shown_by_files, unjudged_machine
@@ -91,6 +92,8 @@ def _tells_health(facts: Facts) -> bool:
     snapshot = facts.snapshot
     if any(map(_stands_still, facts.scans)) or any(map(cut_warning, facts.logs, facts.scans)):
         return False
+    if any(_was_stopped(facts, *each) for each in zip(facts.logs, facts.scans, strict=True)):
+        return False
     if any(map(_last_words, facts.scans)) or any(each.passed_over for each in facts.scans):
         return False
     in_part = any(map(_IN_PART.search, snapshot.notes))
@@ -108,6 +111,20 @@ def _tells_health(facts: Facts) -> bool:
 
 def _initialised(log: NcclLog) -> bool:
     return any(place.complete for each in log.communicators for place in each.ranks)
+
+
+_BROKEN_OFF = re.compile(r"^\s{0,4}\^C\s{0,3}$|^[^\n]{0,120}\b(?:[Cc]trl-C|SIGINT|KeyboardInterrupt)\b")
+_MOST_LINES = 20_000
+
+
+def _was_stopped(facts: Facts, log: NcclLog, scan: Scan) -> bool:
+    """Whether nothing follows the init of a log, and somebody broke off there, or says that it hangs."""
+    end = max((place.end for each in log.communicators for place in each.ranks), default=0)
+    if not end or scan.alive > end or scan.ended or scan.kinds["steps"] or scan.kinds["rows"]:
+        return False
+    text = next((each.text for each in facts.snapshot.logs if each.path == log.source), None) or ""
+    behind = text.splitlines()[end : end + _MOST_LINES]
+    return any(_BROKEN_OFF.search(line[:500]) or STANDS.search(line[:500]) for line in behind if "NCCL" not in line)
 
 
 def _stands_still(scan: Scan) -> bool:

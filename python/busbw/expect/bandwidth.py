@@ -9,6 +9,9 @@ from busbw.expect.links import (
     ACROSS_DOMAINS,
     CHANNEL_GBPS,
     CHANNELS_PER_NIC,
+    CUBE_ALLTOALL,
+    CUBE_GPUS,
+    CUBE_PAIR,
     FEW_GPUS,
     MULTICAST_ACROSS,
     MULTICAST_GPUS,
@@ -26,6 +29,8 @@ from busbw.expect.span import Span, least
 
 # Both for compute capabilities below the first that was measured.
 _OLDEST_CHANNEL = 80
+CUBE_NEWEST = 70
+"""Compute capability of the last GPUs of which eight were joined without a switch (V100)."""
 
 
 class Algorithm(Enum):
@@ -93,11 +98,20 @@ def _inside(fabric: Fabric, collective: str, gpus: int, nodes: int) -> Span:
     if gpus == 1:
         return Span.exactly(fabric.nvlink_GBps or fabric.pcie_GBps)
     rate = fabric.rate(gpus)
+    if collective in DIRECT_COLLECTIVES and _is_cube(fabric, gpus):
+        pair = CUBE_PAIR.share * (1 / 6)
+        return rate * (pair if collective == "sendrecv" else CUBE_ALLTOALL.share * (7 / 12))
     if fabric.link(gpus) is LinkKind.NVLINK:
         rate = rate * nvlink_share(collective, gpus if nodes == 1 else 2 * gpus)
         if fabric.channels:
             rate = least([rate, _of_channels(fabric, fabric.channels)])
     return rate
+
+
+def _is_cube(fabric: Fabric, gpus: int) -> bool:
+    """Whether so many GPUs have NVLinks to some of the others alone: more than half of a board without a switch."""
+    joined = fabric.link(gpus) is LinkKind.NVLINK and not fabric.switched
+    return joined and (fabric.sm or CUBE_NEWEST + 1) <= CUBE_NEWEST and CUBE_GPUS // 2 < gpus <= CUBE_GPUS
 
 
 def _of_channels(fabric: Fabric, channels: int) -> Span:

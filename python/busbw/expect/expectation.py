@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,6 +23,10 @@ from busbw.records import Case, Record, Run, read_record, save_records
 
 TELLING_BYTES = 64 << 20
 """Below this size latency has a say, and a figure says little about the fabric."""
+
+
+_MESH = re.compile(r"\b[VP]100-SXM2")
+"""Boards whose NVLinks run from GPU to GPU, without a switch."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ def by_name(run: Run, place: Place) -> Fabric | None:
     links = (nccl_nvlink_GBps(known.sm) or 0.0) * known.nvlinks
     return Fabric(
         name=run.machine or f"{place.gpus} x {name}", gpus=place.gpus, sm=known.sm, nvlink_GBps=links,
-        island=place.gpus if links else 1, switched=place.gpus > 2 and bool(links), pcie_GBps=pcie_of_sm(known.sm),
+        island=place.gpus if links else 1, switched=place.gpus > 2 and bool(links) and not _MESH.search(name),
+        pcie_GBps=pcie_of_sm(known.sm),
     )  # fmt: skip
 
 

@@ -57,6 +57,17 @@ PAIR = Fact(
     Span(0.94, 0.90, 0.98), "225 of 240 GB/s on 2 A100 (nc48v4-no-graph-file), 325 to 332 of 371 on 2 H200 (measured)"
 )
 
+# Eight GPUs of a hybrid cube mesh (V100-SXM2, P100-SXM2): four peers have NVLinks, three are reached through a GPU
+# between or through the host. Of 16 messages from one half to the other four go over each of the four double links that
+# join the halves, so that all-to-all gets at most 7/4 of a double link: 7/12 of all six. NCCL before 2.9 knew no way
+# through another GPU. What a message through the host gets is the lower end.
+CUBE_GPUS = 8
+CUBE_ALLTOALL = Fact(
+    Span(0.60, 0.19, 1.05), "the mesh of DGX-1V and the rate through its host; no measurement of its own"
+)
+# The slowest of the pairs of neighbours, of a single link: one or none of them joins it.
+CUBE_PAIR = Fact(Span(0.60, 0.28, 1.05), "the mesh of DGX-1V and the rate through its host; no measurement of its own")
+
 # NVLink SHARP: bytes of the message per second (not bus bandwidth) over what NCCL counts on from the NVLinks, by
 # compute capability. On Blackwell it hardly changes with the number of GPUs: 457 GB/s with 4 GB300, 481 with 8, 473
 # with 64. On Hopper it does: 274 GB/s with 8 H100, 243 with 4 of them and 242 with 4 H200 (measured).

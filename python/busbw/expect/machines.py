@@ -64,6 +64,11 @@ def of_gpu(gpu: str | None) -> list[Fabric]:
     return [_fabric(row) for row in _table() if row["gpu"] == kind]
 
 
+def gpu_of(name: str) -> str:
+    """What people call the GPU of the machine type of that name, as `describe` and `of_gpu` know it."""
+    return next((row["gpu"] for row in _table() if row["name"] == name), "")
+
+
 def require(name: str) -> Fabric:
     """As `find`, but an unknown name is a sentence with the nearest known ones."""
     found = find(name)

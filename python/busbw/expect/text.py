@@ -8,9 +8,10 @@ from typing import Any
 from busbw.analysis.units import format_bytes, format_us
 from busbw.base.text import columns, sentences
 from busbw.expect import machines
-from busbw.expect.bandwidth import algorithms, bus_bandwidth
+from busbw.expect.bandwidth import Algorithm, algorithms, bus_bandwidth
 from busbw.expect.check import LARGE_BYTES, Compared, Entry, entry_terms, worst
 from busbw.expect.fabric import Fabric
+from busbw.expect.links import NetKind
 from busbw.expect.question import Prediction
 from busbw.expect.span import Span
 from busbw.expect.terms import Terms
@@ -39,8 +40,24 @@ def predictions_text(found: Sequence[Prediction], fabric: Fabric, terms: Terms) 
             "Beyond two nodes nothing was measured here: the network is taken to be without congestion, and the "
             "range grows with the nodes."
         )
+    said += _prescribed(found, fabric)
     said += _notes(fabric, max((each.question.nodes for each in found), default=1))
     return "\n".join([*table, "", *sentences(said)]) + "\n"
+
+
+def _prescribed(found: Sequence[Prediction], fabric: Fabric) -> list[str]:
+    """What Google's guide for TCPX makes of all-reduces that NCCL itself would not send by rings."""
+    others = [
+        each.question for each in found
+        if each.question.nodes > 1 and each.algorithm in {Algorithm.NVLS, Algorithm.TREE}
+    ]  # fmt: skip
+    if fabric.net is not NetKind.TCPX or not others:
+        return []
+    rings = bus_bandwidth(fabric, "all_reduce", Algorithm.RING, others[-1].gpus, others[-1].nodes)
+    return [
+        f"Google's guide for TCPX prescribes NCCL_ALGO=Ring. With it large all-reduces get {_rate(rings.value)} GB/s "
+        f"at {others[-1].nodes} x {others[-1].gpus} ({_span(rings)})."
+    ]
 
 
 def _notes(fabric: Fabric, nodes: int) -> list[str]:
@@ -48,12 +65,13 @@ def _notes(fabric: Fabric, nodes: int) -> list[str]:
     return [*fabric.notes, *(fabric.net_notes if nodes > 1 else ())]
 
 
-def limits_text(fabric: Fabric, nodes: Sequence[int], *, multicast: bool) -> str:
+def limits_text(fabric: Fabric, nodes: Sequence[int], *, multicast: bool, gpus_per_node: int | None = None) -> str:
     """For each collective, algorithm and number of GPUs: the bus bandwidth of large messages, and its range."""
+    asked = (min(2, fabric.gpus), fabric.gpus) if gpus_per_node is None else (gpus_per_node,)
     rows = []
     for collective in _COLLECTIVES:
         for count in nodes:
-            for gpus in dict.fromkeys((min(2, fabric.gpus), fabric.gpus)):
+            for gpus in dict.fromkeys(asked):
                 for algorithm in algorithms(fabric, collective, gpus, count, multicast=multicast):
                     span = bus_bandwidth(fabric, collective, algorithm, gpus, count)
                     rows.append([collective, algorithm.value, f"{count} x {gpus}", _rate(span.value), _span(span)])

@@ -227,6 +227,7 @@ def complete(draft: Draft, around: Surroundings, said: NcclSaid, origin: Origin)
         threads_per_process=draft.threads_per_process,
         devices_per_thread=draft.devices_per_thread,
         machine=_machine(draft, around, said, notes),
+        system=said.network,
         conf=said.by_plugin,
         tags=draft.tags,
         notes=tuple(notes),

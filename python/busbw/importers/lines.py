@@ -128,6 +128,8 @@ class Source:
         self._escaped = self._wrapped is None and is_escaped(self.beginning)
         self._csv = CsvLog.of(self.beginning)
         self.is_framed = bool(self._html or self._wrapped or self._escaped or self._csv)
+        self._returns = "\r" in self.beginning and "\n" not in self.beginning
+        """Whether lines end with a carriage return alone, as old programs and terminals write them."""
         self.too_long: list[int] = []
         self.taken = 0
         self._first = 1
@@ -139,8 +141,8 @@ class Source:
 
     def is_plain(self, descriptor: int) -> bool:
         """Whether the lines are those of the file itself: neither unpacked, nor decoded, nor cleared of anything."""
-        is_text = self._encoding in ("utf-8", "utf-8-sig") and self._packed is None and not self.is_framed
-        return is_text and os.pread(descriptor, SNIFFED, 0) == self.head
+        is_text = self._encoding in ("utf-8", "utf-8-sig") and self._packed is None
+        return is_text and not self.is_framed and not self._returns and os.pread(descriptor, SNIFFED, 0) == self.head
 
     def later(self, descriptor: int, start: int, number: int) -> Source:
         """The same file from a line on, without moving its stream; blocks end where those of the whole file do."""
@@ -216,6 +218,7 @@ class Source:
         skipping = False
         for text in self._texts():
             whole = (pending + text).replace("\r\n", "\n")
+            whole = whole.replace("\r", "\n") if self._returns else whole
             lines = whole.split("\n")
             pending = lines.pop()
             read = len(lines)

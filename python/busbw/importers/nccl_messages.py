@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from busbw.base.plugin_settings import TABLE, TUNER, WORDS, setting_of_plugin
 from busbw.base.secrets import hide_random
@@ -17,6 +17,8 @@ _INFO_HOST = re.compile(r"([\w.-]{1,100}):\d{1,10}:\d{1,10} \[-?\d{1,4}\] NCCL "
 _NRANKS = re.compile(r"\bn[rR]anks (\d{1,7})\b")
 _VERSION = re.compile(r"NCCL version (\d+\.\d+(?:\.\d+)?\S{0,40})")
 _SET_BY = re.compile(r"\b(NCCL_[A-Z0-9_]{2,80}) set by environment to (\S{1,400}?)\.?$")
+_NETWORK = re.compile(r"Using network (\S{1,60})")
+_NET_PLUGIN = re.compile(r"Loaded net plugin (\S[^\n]{0,60}?)\s*$")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class NcclSaid:
     environment: Mapping[str, str]
     version: str | None
     by_plugin: tuple[ConfSetting, ...] = ()
+    network: Mapping[str, str] = field(default_factory=dict)
+    """The network that NCCL used, and the plugin that it loaded for it."""
 
 
 class NcclMessages:
@@ -36,6 +40,7 @@ class NcclMessages:
     def __init__(self) -> None:
         self.environment: dict[str, str] = {}
         self.by_plugin: dict[str, tuple[str, str]] = {}
+        self.network: dict[str, str] = {}
         self.version: str | None = None
         self.host: str | None = None
         self.sizes: set[int] = set()
@@ -53,6 +58,10 @@ class NcclMessages:
             version = _VERSION.search(line)
             if version:
                 self.version = version[1]
+        elif "Using network" in line or "Loaded net plugin" in line:
+            for name, words in (("network", _NETWORK), ("network plugin", _NET_PLUGIN)):
+                if found := words.search(line):
+                    self.network.setdefault(name, hide_random(found[1]))
         elif any(word in line for word in WORDS):
             self._plugin(line)
 
@@ -73,7 +82,15 @@ class NcclMessages:
 
     def standing(self) -> tuple[object, ...]:
         """What later lines depend on."""
-        return self.environment, self.by_plugin, self.version, self.host, sorted(self.sizes), self.in_sweep
+        return (
+            self.environment,
+            self.by_plugin,
+            self.network,
+            self.version,
+            self.host,
+            sorted(self.sizes),
+            self.in_sweep,
+        )
 
     def sweep_starts(self) -> None:
         """From here on every message belongs to the sweep."""
@@ -86,7 +103,7 @@ class NcclMessages:
             ConfSetting(name, value, who, in_force=self.environment.get(name, value) == value)
             for name, (value, who) in self.by_plugin.items()
         )
-        found = NcclSaid(frozenset(self.sizes), self.host, self.environment, self.version, by_plugin)
-        self.sizes, self.host, self.environment, self.by_plugin = set(), None, {}, {}
+        found = NcclSaid(frozenset(self.sizes), self.host, self.environment, self.version, by_plugin, self.network)
+        self.sizes, self.host, self.environment, self.by_plugin, self.network = set(), None, {}, {}, {}
         self.in_sweep = False
         return found

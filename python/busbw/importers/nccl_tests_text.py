@@ -40,7 +40,7 @@ from busbw.importers.nccl_tests_rows import (
 from busbw.importers.nccl_tests_runs import PER_RANK, breaks_of, columns_of_row, largest_row, row_fits
 from busbw.importers.nccl_tests_usual import UsualRows, usual_rows
 from busbw.importers.shape import size_of_list
-from busbw.importers.values import number
+from busbw.importers.values import number, with_points
 from busbw.importers.work_limit import pay_for_rows, rows_affordable
 
 FORMAT = "nccl-tests text"
@@ -82,6 +82,8 @@ class Parser:
 
     def feed(self, line: str, number_: int) -> bool:
         """Whether the line belongs to this format."""
+        if self._layout is not None and "," in line:
+            line = with_points(line)
         if self._layout is not None and self._in_table(self._layout, line, number_):
             return True
         stripped = line.lstrip()

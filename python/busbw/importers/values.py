@@ -70,3 +70,12 @@ def version_of_code(code: int) -> str:
     if code < 10000:
         return f"{code // 1000}.{code // 100 % 10}.{code % 100}"
     return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+
+
+_WITH_COMMAS = re.compile(r"\s{0,40}(?:\d{1,20}\s|# ?Avg bus bandwidth)[^.]{0,400}\d,\d{1,6}(?:\s|$)")
+_COMMA = re.compile(r"(?<=\d),(?=\d{1,6}(?:\s|$))")
+
+
+def with_points(line: str) -> str:
+    """A row of a table with points for decimal commas, which stand there where the language of a host has them."""
+    return _COMMA.sub(".", line) if "." not in line and _WITH_COMMAS.match(line) else line

@@ -28,6 +28,22 @@ def test_a_run_of_one_node_is_carried_over_to_two(capsys):
     assert row["busbw_range_GBps"][0] < row["busbw_GBps"] < row["busbw_range_GBps"][1]
 
 
+def test_limits_take_the_gpus_of_a_node_that_are_asked_for(capsys):
+    assert main(["predict", "--limits", "--machine", "dgx-h100", "--gpus-per-node", "4", "--nodes", "16"]) == 0
+    said = capsys.readouterr().out
+    assert "16 x 4" in said and "16 x 8" not in said and "16 x 2" not in said
+    assert main(["predict", "--limits", "--machine", "dgx-h100", "--gpus-per-node", "9"]) == 2
+    assert main(["predict", "--limits", "--machine", "dgx-h100", "--gpus-per-node", "1"]) == 2
+
+
+def test_an_algorithm_that_a_clouds_guide_prescribes_is_told_with_its_rate(capsys):
+    words = ["predict", "all_reduce", "--sizes", "8G", "--machine"]
+    assert main([*words, "a3-high", "--nodes", "2"]) == 0
+    assert "With it large all-reduces get 76.0 GB/s" in " ".join(capsys.readouterr().out.split())
+    assert main([*words, "a3-high", "--nodes", "1"]) == main([*words, "a3-mega", "--nodes", "2"]) == 0
+    assert "prescribes" not in capsys.readouterr().out
+
+
 def test_another_network_than_the_machine_types_counts(capsys):
     words = ["predict", "all_reduce", "--machine", "ndv4", "--nodes", "2", "--sizes", "8G", "--json"]
     assert main([*words, "--nics", "1", "--nic-gbps", "100", "--net", "RoCE"]) == 0

@@ -35,6 +35,17 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_links_below_what_they_can_do_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topo.xml"
+    lanes, rate = b'link_width="16"', b'link_speed="16.0 GT/s PCIe"'
+    path.write_bytes(topology(4).replace(lanes, b'link_width="4"', 1).replace(rate, b'link_speed="2.5 GT/s PCIe"', 1))
+    main(["topo", str(path)])
+    said = capsys.readouterr().err
+    assert "PCIe of GPU0 runs at generation 1 x4, that of the other GPUs at 4 x16" in said
+    main(["topo", "--audit", str(path)])
+    assert "PCIe of GPU0 runs at generation 1 x4" in " ".join(capsys.readouterr().out.split())
+
+
 def test_this_machine_is_shown_with_matrix_and_legend(here: list[Machine], capsys: pytest.CaptureFixture[str]) -> None:
     here[0] = machine()
     assert main(["topo"]) == 0

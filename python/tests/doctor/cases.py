@@ -258,9 +258,15 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "steps-slower": lambda: healthy(logs=(TextFile("t.log", "".join(map(training_line, range(40)))),)),
     "impossible": healthy,
     "one-rail": healthy,
+    "far-below": lambda: Snapshot("files"),
     "nvlink-domain": healthy,
     "slow-host": lambda: healthy(logs=(shown(*(f"node{n} {450 if n == 3 else 690} TFLOPS" for n in range(6))),)),
     "perftest-slow": lambda: healthy(logs=(shown("\t\tRate: 400", *PERFTEST),)),
+    "containers-apart": lambda: healthy(machine=machine(rdma=False), logs=(shown(*(
+        line for at in (2, 3) for line in (
+            f"c{at}aa0123bb4f:31:40 [0] NCCL INFO Bootstrap : Using eth0:172.17.0.{at}<0>",
+            f"c{at}aa0123bb4f:31:40 [0] NCCL INFO Channel 00/0 : 0[1a000] -> 1[1c000] [send] via NET/Socket/0"))),)
+    ),
     "device-buffers": lambda: healthy(
         logs=(shown(*(each for at, rate in (("H", 24100.55), ("D", 1790.02)) for each in (
             f"$ mpirun -np 2 osu_bw {at} {at}", "# OSU MPI-CUDA Bandwidth Test v7.2", f"4194304    {rate}"))),)
@@ -277,6 +283,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
           f"busId {rank + 1}000 commId 0x9 - Init {state}" for state in ("START", "COMPLETE") for rank in range(2)),
         "n0:9:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", "Then it just hangs.",
         "$ cat /proc/cmdline", "BOOT_IMAGE=/vmlinuz ro amd_iommu=on quiet"),)),
+    "ranks-alone": lambda: healthy(logs=(shown(
+        *(f"[1,{n}]<stdout>:rank 0 of 1 on cuda:0, one of DDP" for n in range(2))),)),
     "build-lock": lambda: healthy(
         logs=(shown(*(each for pid in (411, 412) for each in (
             f'Thread {pid} (idle): "MainThread"', "    wait (torch/utils/file_baton.py:52)"))),)
@@ -301,6 +309,18 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
             f"Infiniband device '{name}' port 1 status:", f"\trate:\t\t {rate} Gb/sec (4X NDR)"))),)),
     "once-faster": lambda: healthy(logs=(shown(
         "(last week it ran at 310 samples/s)", *(f"step {n} loss 2.1 {140 + n} samples/s" for n in range(4))),)),
+    "nic-shared": lambda: healthy(logs=(shown("busbw", *(
+        f"cn{host}:10:11 [{gpu}] NCCL INFO Channel 00/0 : {host}[1b000] -> {host + 1}[1b000] [send] via "
+        f"NET/IB/{0 if host == 1 and gpu == 1 else gpu}/GDRDMA" for host in range(3) for gpu in range(4))),)),
+    "routes-overlap": lambda: healthy(logs=(shown(
+        said("NET/Socket : Using [0]eth9:10.0.0.9<0>"), "limit: 25 Gb/s",
+        "10.0.0.0/16 dev eth1 proto kernel scope link src 10.0.7.9 metric 100",
+        "10.0.0.0/16 dev eth9 proto kernel scope link src 10.0.0.9 metric 100"),)),
+    "runs-differ": lambda: healthy(logs=(shown(*(
+        line for version, rate in (("2.20.5", 10.0), ("2.18.5", 30.0)) for line in (
+            f"NCCL version {version}+cuda12.2", *(
+                f" {8 << n} {2 << n} float sum -1 900.0 {rate:.2f} {rate:.2f} 0 900.0 {rate:.2f} {rate:.2f} 0"
+                for n in (24, 25, 26)), "# Avg bus bandwidth : 1.0"))),)),
     "service-level": lambda: healthy(logs=(log(
         said("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>"), said(TWO_NODES),
         "ar_sl_mask 0x0004"),)),
@@ -353,11 +373,18 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
     return Record(run, (case,))
 
 
+def broadcast_record() -> Record:
+    """A broadcast as over sockets of ten gigabit."""
+    record = rail_record(1.1)
+    return replace(record, cases=tuple(replace(each, collective="broadcast") for each in record.cases))
+
+
 RECORDS: Mapping[str, tuple[Record, ...]] = {
     "below-expected": (slow_record(),),
     "suspect-setting": (slow_record(98.0, NCCL_CTA_POLICY="1"),),
     "impossible": (slow_record(900.0),),
     "one-rail": (rail_record(),),
+    "far-below": (broadcast_record(),),
     "no-multicast": (rail_record(368.0, hosts=1),),
     "nvlink-domain": (rail_record(180.0, 4, "NVIDIA GB200"),),
 }

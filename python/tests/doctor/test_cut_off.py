@@ -127,6 +127,11 @@ CAME_THROUGH = {
     """,
     "h110": "bridged-pair ctrl-c-and-anew smaller-batch perftest-inline geforce-p2p power-at-makers-limit",
     "h112": "old-id-removed",
+    "h144": """
+        acs-beside-switches no-rdma-within-one-domain bridge-on-and-off algorithms-in-turn
+        one-node-with-a-bridge-for-guests provoked-in-tests-that-pass one-link-pulled-once row-remapped-long-ago
+        sockets-fill-the-line sockets-of-a-small-job-that-ended thread-that-was-solved
+    """,
 }
 """Logs of a file in which something failed: only the end, or the lines around it, say that it came to nothing."""
 _WHOLE = {*BY_THE_WHOLE, *(f"{file}-{name}" for file, names in CAME_THROUGH.items() for name in names.split())}

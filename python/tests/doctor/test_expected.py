@@ -92,6 +92,26 @@ def test_a_table_that_the_fastest_type_gives_is_well_whatever_its_nics() -> None
     assert "the fastest type with these GPUs" in facts.expected[0].basis
 
 
+def test_the_one_type_that_is_known_is_not_the_fastest_of_hosts_with_fewer_gpus() -> None:
+    facts = gather(Snapshot("files"), (rail_record(23.0, 1, "NVIDIA GH200 480GB"),))
+    assert judged(facts)[0] is Outcome.UNKNOWN
+    assert "such as alps" in facts.expected[0].missing
+    assert judged(gather(Snapshot("files"), (rail_record(148.0, 4, "NVIDIA GH200 120GB"),)))[0] is Outcome.HEALTHY
+
+
+def test_a_matrix_is_held_against_the_type_that_the_user_names() -> None:
+    rows = [
+        f"GPU{i}  " + "  ".join("X" if i == j else "SYS" for j in range(8)) + "  0-63  0" for i in range(8)
+    ]  # fmt: skip
+    text = "      " + " ".join(f"GPU{i}" for i in range(8)) + "  CPU Affinity  NUMA Affinity\n" + "\n".join(rows) + "\n"
+    bare = Snapshot("files", machine=from_bytes(text.encode(), "m.txt").machine)
+    assert judged(gather(bare, (), None))[1] == []
+    assert judged(gather(bare, (), require("dgx-h100")))[1] == ["nvlinks-down"]
+    assert judged(gather(bare, (), require("rtx-5090-x8")))[1] == []
+    with pytest.raises(UserError, match=r"m\.txt shows 8 GPUs"):
+        gather(bare, (), require("gb200-nvl72"))
+
+
 def test_the_user_says_the_machine() -> None:
     assert judged(facts_of(225.0, machine="p5")) == (Outcome.FOUND, ["below-expected"])
     assert judged(facts_of(470.0, machine="p5")) == (Outcome.HEALTHY, [])

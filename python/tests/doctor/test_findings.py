@@ -70,6 +70,7 @@ def test_every_finding_is_found_where_it_is_and_alone(name: str) -> None:
         "shm-disabled": {"shm-disabled", "p2p-disabled"},
         "hca-not-found": {"hca-not-found", "network-interface"},
         "slowed-by": {"slowed-by", "steps-slower"},
+        "containers-apart": {"containers-apart", "network-interface"},
         "no-multicast": {"no-multicast", "below-expected"},
         "nvlink-domain": {"nvlink-domain", "below-expected"},
     }

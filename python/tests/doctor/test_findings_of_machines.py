@@ -9,11 +9,12 @@ import pytest
 
 from busbw.cli.main import main
 from busbw.doctor.finding import Severity
-from busbw.doctor.reading.snapshot import HostState, ProcessState
+from busbw.doctor.reading.snapshot import HostState, ProcessState, Snapshot
 from busbw.machine.topology.gpu_state import GpuProcess
 from busbw.machine.topology.model import PcieLink
+from busbw.records import Device
 
-from .cases import CASES, TABLE_HEAD, healthy, host, log, machine, said, state, with_gpu
+from .cases import CASES, TABLE_HEAD, healthy, host, log, machine, rail_record, said, state, with_gpu
 from .test_findings import found
 
 
@@ -29,6 +30,18 @@ def test_one_gpu_with_fewer_links_than_the_others_is_named() -> None:
     short = replace(made.gpus[1], nvlinks=(replace(made.gpus[1].nvlinks[0], count=12),), nvlinks_down=6)
     [finding] = found(healthy(machine=replace(made, gpus=(made.gpus[0], short, *made.gpus[2:]))), "nvlinks-down")
     assert finding.title == "GPU1 has 12 of 18 NVLinks" and finding.cost.factor == pytest.approx(1.5)
+
+
+def test_links_that_a_product_has_are_none_that_somebody_counted() -> None:
+    record = rail_record()
+    odd = replace(record.run.ranks[3], device=Device("gpu", 3, "NVIDIA A100-SXM4-80GB"))
+    mixed = replace(record, run=replace(record.run, ranks=(*record.run.ranks[:3], odd, *record.run.ranks[4:])))
+    assert found(Snapshot("files"), "nvlinks-down", (mixed,)) == []
+    assert len(found(Snapshot("files"), "gpu-faults", (mixed,))) == 1
+    made = machine()
+    other = replace(made.gpus[1], name="NVIDIA A100-SXM4-80GB", nvlinks=(replace(made.gpus[1].nvlinks[0], count=12),))
+    beside = replace(made, gpus=(made.gpus[0], other, *made.gpus[2:]))
+    assert found(healthy(machine=beside), "nvlinks-down") == []
 
 
 def test_acs_and_iommu_matter_only_where_transfers_cross_pcie() -> None:

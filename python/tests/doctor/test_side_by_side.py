@@ -12,7 +12,7 @@ from busbw.cli.main import main
 from busbw.doctor.facts import gather
 from busbw.doctor.reading.bundle import write_bundle
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
-from busbw.doctor.side_by_side import compare
+from busbw.doctor.side_by_side import compare, lines
 from busbw.machine.topology.gpu_state import Driver
 from busbw.machine.topology.model import PcieLink
 
@@ -22,6 +22,16 @@ from .cases import healthy, host, machine, state
 def test_equal_machines_have_no_difference() -> None:
     found = compare({"a": gather(healthy()), "b": gather(healthy())})
     assert found.differences == () and found.outlier is None and found.shared > 50
+
+
+def test_a_bundle_without_facts_of_its_host_is_one_sentence() -> None:
+    full = {name: gather(healthy()) for name in ("a", "b")}
+    found = compare({**full, "few": gather(Snapshot("files"))})
+    assert found.differences == () and set(found.bare) == {"few"} and found.bare["few"] > 50
+    assert any("few holds no facts of its host" in each for each in lines(found))
+    odd = compare({**full, "c": gather(healthy(driver=Driver("535.1", "nvml"))), "few": gather(Snapshot("files"))})
+    assert [each.name for each in odd.differences] == ["driver"]
+    assert "nothing can be compared" in " ".join(lines(compare({"a": full["a"], "few": gather(Snapshot("files"))})))
 
 
 NARROW = PcieLink(5, 8, 5, 16)

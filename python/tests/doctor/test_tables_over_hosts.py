@@ -61,3 +61,27 @@ def test_a_case_that_was_not_measured_says_nothing_of_ports() -> None:
     record = rail_record()
     failed = tuple(replace(each, outcome="failed") for each in record.cases)
     assert found(Snapshot("files"), "one-rail", (replace(record, cases=failed),)) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "collective", "told"),
+    [
+        (rail_record(1.1), "broadcast", ONE),
+        (rail_record(1.1), "sendrecv", ONE),
+        (rail_record(40.0), "reduce", FEW),
+        (rail_record(340.0), "broadcast", ENOUGH),
+        (rail_record(11.5, name="Tesla V100-SXM2-32GB"), "all_reduce", ENOUGH),  # rings over one port of 100 Gb/s
+        (rail_record(20.0, name="NVIDIA H20"), "all_reduce", FEW),
+        (rail_record(2.2, 1, "NVIDIA GB10"), "all_reduce", FEW),
+        (rail_record(20.0, 1, "NVIDIA GB10"), "all_reduce", ENOUGH),
+        (rail_record(), "all_reduce", ENOUGH),  # told by its ports
+        (rail_record(3.0, name="NVIDIA H100 PCIe"), "all_reduce", ENOUGH),
+        (rail_record(2.3, 4, "NVIDIA A100 80GB PCIe", hosts=1), "all_reduce", FEW),
+        (rail_record(3.5, 4, "NVIDIA GeForce RTX 3090", hosts=1), "all_reduce", ENOUGH),
+    ],
+)
+def test_a_table_below_the_slowest_machines_with_its_gpus_is_told(
+    record: Record, collective: str, told: Severity | None
+) -> None:
+    record = replace(record, cases=tuple(replace(each, collective=collective) for each in record.cases))
+    assert [each.severity for each in found(Snapshot("files"), "far-below", (record,))] == [told] * (told is not None)

@@ -196,6 +196,15 @@ def test_an_all_gather_over_hosts_of_a_domain_is_a_ring() -> None:
         assert ask("gb200-nvl72", size, "all_gather", 2).algorithm.value == "ring"
 
 
+def test_gpus_of_a_cube_mesh_reach_three_of_their_peers_by_a_detour() -> None:
+    rate = ask("ndv2", 8 << 30, "alltoall").busbw_GBps
+    assert rate.low < 16 and 70 < rate.high < 80  # through the host; through GPUs between
+    assert ask("ndv2", 8 << 30, "sendrecv").busbw_GBps.high < 25  # one single link
+    assert ask("ndv2", 8 << 30).busbw_GBps.value > 110
+    quad = ask("ndv2", 8 << 30, "alltoall", gpus=4).busbw_GBps
+    assert quad.value > 110 and ask("dgx-2", 8 << 30, "alltoall", gpus=8).busbw_GBps.value > 110
+
+
 @pytest.mark.parametrize("name", machines.names())
 def test_every_machine_type_has_a_figure_for_each_collective(name: str) -> None:
     fabric = machines.require(name)

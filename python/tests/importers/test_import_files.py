@@ -128,6 +128,7 @@ def test_compressed_and_utf_16_logs_are_read() -> None:
     assert len(read(log.decode().encode("utf-16"))[0]) == 1
     assert len(read(b"\xef\xbb\xbf" + log)[0]) == 1
     assert len(read(log.replace(b"\n", b"\r\n"))[0]) == 1
+    assert len(read(log.replace(b"\n", b"\r"))[0]) == 1
 
 
 def test_a_busbw_record_is_imported_as_it_is() -> None:

@@ -39,3 +39,14 @@ def test_a_tuner_that_chooses_is_a_difference() -> None:
         ("tuner", "nccl_ofi_tuner (v3) (TUNER/Plugin)"),
         ("tuner's table", "Region (NET/OFI)"),
     ]
+
+
+def test_the_network_that_nccl_used_is_a_difference() -> None:
+    one, two = (
+        record("Using network IB"),
+        record("NET/Plugin: Loaded net plugin Libfabric (v9)", "Using network Libfabric"),
+    )
+    assert [(each.what, each.values) for each in find_differences([one, two])] == [
+        ("network", ("IB", "Libfabric")),
+        ("network plugin", ("-", "Libfabric (v9)")),
+    ]

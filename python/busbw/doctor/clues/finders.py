@@ -8,10 +8,12 @@ from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.batches import uneven_batches
 from busbw.doctor.clues.begins import first_node_late
+from busbw.doctor.clues.blocking_launch import launch_waits
 from busbw.doctor.clues.cgroups import limit_of_cgroup
 from busbw.doctor.clues.copies import copies_of_model
 from busbw.doctor.clues.decisions import decides_for_itself
 from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.ended_before import ended_before
 from busbw.doctor.clues.fabric_versions import of_another_release
 from busbw.doctor.clues.firewalls import refused_by_rules
 from busbw.doctor.clues.gids import (
@@ -22,10 +24,16 @@ from busbw.doctor.clues.gids import (
     gid_without_interface,
 )
 from busbw.doctor.clues.given_gpus import fewer_gpus_given
+from busbw.doctor.clues.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
 from busbw.doctor.clues.gradients import without_gradients
 from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
+from busbw.doctor.clues.hidden_driver import hidden_driver
+from busbw.doctor.clues.host_names import one_name_of_two
+from busbw.doctor.clues.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
+from busbw.doctor.clues.key_prefixes import names_apart
+from busbw.doctor.clues.launch_sizes import launch_sizes
 from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.link_local import roce_without_address
 from busbw.doctor.clues.loaded_nccl import older_than_installed
@@ -74,8 +82,11 @@ from busbw.doctor.clues.splits import index_of_first_node, on_another_disk, sequ
 from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.tasks import tasks_overridden
 from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.tunnels import first_is_tunnel
+from busbw.doctor.clues.ucx import built_without_cuda
 from busbw.doctor.clues.visible import given_the_same
 from busbw.doctor.clues.visitors import by_first_bytes
+from busbw.doctor.clues.worn_card import one_card
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 
@@ -85,16 +96,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (without_device_nodes, none_active, not_given),
+    "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
     "connection-timeout": (
-        read_as_octal,
-        name_of_own_host,
-        refused_by_rules,
-        other_port_answers,
-        address_of_node,
-        blocked_ports,
+        *(read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node),
+        *(blocked_ports,),
     ),
     "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
@@ -108,17 +115,26 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
-        *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node, container_ended),
-        *(receiver_of_tcpx,),
+        *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
+        *(container_ended, receiver_of_tcpx),
     ),
-    "wrong-interface": (given_by_program, interface_with_address),
+    "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
+    "cuda-call-failed": (hidden_driver, launch_sizes),
+    "weights-not-loaded": (names_apart,),
+    "driver-not-loaded": (hidden_driver,),
+    "driver-too-old": (hidden_driver,),
+    "driver-mismatch": (hidden_driver,),
+    "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (size_by_hand, peermem_not_loaded, not_registered),
-    "python-exception": (read_as_octal, index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
+    "registration-failed": (size_by_hand, refused_by_driver, core_without_peers, peermem_not_loaded, not_registered),
+    "python-exception": (
+        *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
+        *(hub_limits, split_of_checkpoint),
+    ),
     "master-unreachable": (
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
         *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
@@ -131,14 +147,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
     "ib-connect-timeout": (
-        *(lost_between, gid_of_program, gid_without_interface, gid_that_works),
-        *(roce_without_address, rails_apart),
+        *(lost_between, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
+        *(rails_apart,),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
-    "ibv-call-failed": (size_by_hand, gid_of_namespace, gid_of_nobody, gid_without_interface),
+    "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
     "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
@@ -146,11 +162,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
-        *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late, nodes_alike),
-        *(evaluated_in_batch, given_by_program, address_of_node),
+        *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
+        *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
-    "gpu-not-visible": (fewer_gpus_given, parts_that_are_none, gpu_that_is_none),
+    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
@@ -158,20 +174,23 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(uneven_batches, counted_apart),
     ),
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
-    "watchdog-timeout": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+    "watchdog-timeout": (
+        *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
+        *(ended_before,),
+    ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
-    "stuck-in-collective": (decides_for_itself, resumed_apart, uneven_batches),
+    "stuck-in-collective": (launch_waits, decides_for_itself, resumed_apart, uneven_batches),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
-    "gdr-unavailable": (not_registered, size_by_hand),
-    "memlock": (size_by_hand,),
+    "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
+    "memlock": (size_by_hand, refused_by_driver),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
-    "mpi-network": (gid_of_program,),
+    "mpi-network": (gid_of_program, core_without_peers, refused_by_driver),
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "stranger": (by_first_bytes,),
@@ -182,5 +201,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-missing": (without_device_nodes,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
+    "stands-still": (launch_waits,),
+    "imex": (session_of_host, without_domain),
+    "crash-in-library": (built_without_cuda,),
+    "process-crashed": (built_without_cuda,),
+    "gpu-memory-error": (one_card,),
+    "cuda-ipc": (one_name_of_two,),
+    "bad-shm-attach": (one_name_of_two,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -14,7 +14,10 @@ _PROMPT = re.compile(
     rf"|\[?(?P<bare>{_HOST})\]?(?::[^\n$#\s]{{0,60}})?[$#] \S"
     rf"|(?:\+ |[^\n]{{0,60}}[$#] ?)hostname(?: -\w)?\s{{0,3}}\n{STAMP}(?P<told>[A-Za-z][\w.-]{{0,60}})\s{{0,3}}$"
     rf"|[^\n]{{0,60}}[$#] ssh (?:-\w \S{{1,40}} |-\w )*(?:[\w.-]{{1,32}}@)?(?P<far>[A-Za-z][\w.-]{{0,60}}) \S"
-    rf"|(?:-{{2,8}}|={{2,8}}|#{{2,8}}) ?(?:node-check |node |host |on )(?P<head>[A-Za-z][\w.-]{{0,60}})\b)",
+    rf"|(?:-{{2,8}}|={{2,8}}|#{{2,8}}) ?(?:node-check |node |host |on )(?P<head>[A-Za-z][\w.-]{{0,60}})\b"
+    # A loop over hosts prints the bare name; those of devices stand there as well, and so a host's needs a digit.
+    rf"|[-=#]{{1,8}} ?(?!GPU|mlx|roce|ibp?\d|eth\d|en[opsP]\d|bond)(?P<titled>[A-Za-z](?=[\w.-]{{0,60}}\d)[\w.-]{{1,60}})"
+    r"[ :]{0,2}[-=#]{0,8}\s{0,3}$)",
     re.MULTILINE,
 )
 _SSH = re.compile(r"\bssh (?:-\w \S{1,40} |-\w )*(?:[\w.-]{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}) \S")

@@ -20,6 +20,8 @@ class _Link:
     only: re.Pattern[str] = re.compile("")
     first: bool = False
     """Whether the cause must stand before its sequel, where one log has both."""
+    never: re.Pattern[str] = re.compile(r"(?!)")
+    """Words of the sequel's title by which it has a cause of its own."""
 
 
 _LINKS = (
@@ -57,7 +59,19 @@ _LINKS = (
         re.compile("^no RDMA port of"),
         frozenset({"networks-differ", "ib-invalid-gid", "ib-connect-timeout", "no-gdr", "network-interface"}),
     ),
+    # Over the others' RDMA the second interface of its sockets carries nothing.
+    _Link(
+        "ib-port-down",
+        re.compile("^no RDMA port of"),
+        frozenset({"wrong-interface"}),
+        re.compile(r"NET/Socket : Using \[0\](?!docker|br-|virbr|veth|cni|cali|flannel)"),
+    ),
     _Link("networks-differ", re.compile("chose different"), frozenset({"ib-invalid-gid", "ib-connect-timeout"})),
+    # The listener of one network does not know the first bytes of another one.
+    *(
+        _Link(name, re.compile(words), frozenset({"stranger"}), re.compile(r"\bwrong type \d{1,3} != \d"))
+        for name, words in (("ib-port-down", "^no RDMA port of"), ("networks-differ", "chose different"))
+    ),
     # One NIC's setting breaks transfers in several ways.
     *(
         _Link(
@@ -103,6 +117,17 @@ _LINKS = (
             r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"
         ),
         first=True,
+    ),
+    # Peers read memory of a GPU that stopped its own channel: links and switches say that no answer came.
+    _Link(
+        "gpu-memory-error",
+        re.compile(r"uncorrectable ECC error|\bUncontained\b|\bContained: |\): (?:48|95)\b"),
+        frozenset({"nvlink-error", "nvswitch-error", "gpu-exception"}),
+        re.compile(
+            r"Invalid access of peer GPU memory over nvlink|CUDA_ERROR_CONTAINED|cudaErrorContained|^thrown at"
+            r"|SXid[^\n]{0,60}\): 12028\b|Xid[^\n]{0,40}: 137\b"
+        ),
+        never=re.compile(r"Xid (?:74|14[4-9]|15\d)\b"),
     ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
@@ -162,17 +187,18 @@ def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
         if each.severity is not Severity.NOTE:
             # What became a note explains no further: two that explain each other would both vanish.
             told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
-            if each.name == _LAUNCH and told[at] is not each:
-                told = _past_launcher(told, told[at].title.partition(":")[0])
+            if each.name in (_LAUNCH, _LINK) and told[at] is not each:
+                told = _past(each.name, told, told[at].title.partition(":")[0])
     return told
 
 
-def _past_launcher(findings: Sequence[Finding], follows: str) -> list[Finding]:
-    """The findings; what was said to follow from the launcher's loss follows from the cause of that."""
-    old = f"follows from {_LAUNCH}: "
+def _past(name: str, findings: Sequence[Finding], follows: str) -> list[Finding]:
+    """The findings; what was said to follow from what is itself a sequel follows from the cause of that."""
+    old = f"follows from {name}: "
     return [replace(each, title=each.title.replace(old, f"{follows}: ")) for each in findings]
 
 
+_LINK = "nvlink-error"
 _LAUNCH, _HELPER = "mpi-launch", "the launcher lost one of its helpers"
 """What Hydra, MPICH's launcher, says of a host whose rank ended, too."""
 
@@ -197,7 +223,7 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
     if (ended := _of_helper(finding, loud)) is not None:
         return _note(finding, ended)
     for link in _LINKS:
-        if finding.name not in link.sequels or not _all_say(finding, link.only):
+        if finding.name not in link.sequels or link.never.search(finding.title) or not _all_say(finding, link.only):
             continue
         for cause in loud:
             said = (cause.title, *(seen.fact for seen in cause.evidence))

@@ -11,6 +11,7 @@ from busbw.base.text import clean
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.other_release import with_other_release
+from busbw.doctor.clues.refuted import without_refuted
 from busbw.doctor.clues.texts import Sharper, Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
@@ -62,14 +63,13 @@ CLUES = _all()
 def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that what stands beside them decides, by that."""
     texts = texts_of(facts)
-    return _by_acs(
-        [
-            with_other_release(without_excluded(_told(each, facts, texts), texts), texts)
-            if each.severity is not Severity.NOTE
-            else each
-            for each in findings
-        ]
-    )
+    told = [
+        with_other_release(without_excluded(_told(each, facts, texts), texts), texts)
+        if each.severity is not Severity.NOTE
+        else each
+        for each in findings
+    ]
+    return without_refuted(_by_acs(told), texts)
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:

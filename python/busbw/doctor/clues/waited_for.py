@@ -14,6 +14,7 @@ from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.speakers import rank_of
+from busbw.doctor.reading.shown import Shown
 
 _NEAR, _FAR = 60, 400
 """Lines before the timeout in which a work stands that was open then; farther where it counts how far it is."""
@@ -28,9 +29,26 @@ _WAITS = frozenset({"watchdog-timeout", "rendezvous-timeout", "server-waits", "f
 _NEVER_CAME = re.compile(r"subset of ranks|Not all ranks joining|Stalled ranks|missing ranks", re.IGNORECASE)
 
 
-def with_work(findings: Sequence[Finding], scans: Sequence[Scan]) -> list[Finding]:
+_UNREACHED = frozenset({"master-unreachable", "store-lost"})
+"""What those say who gave up: who is at work is reached, and has not gone."""
+_TIME = re.compile(
+    r"(?:timeout|timed out|wait timeout) after (?P<a>\d{1,9}) ?ms|\bTimeout\(ms\)=(?P<b>\d{1,9})", re.IGNORECASE
+)
+_OPTION = re.compile(r"(?<!\S)(?P<said>-{1,2}[\w-]{0,30}time-?out[\w-]{0,20}[= ](?P<n>\d{1,7}))\b", re.IGNORECASE)
+_DEFAULT_S = 600.0
+"""PyTorch's own time for collectives of NCCL."""
+
+
+def with_work(findings: Sequence[Finding], scans: Sequence[Scan], shown: Sequence[Shown] = ()) -> list[Finding]:
     """The findings; those of ranks that waited too long tell what the missing one did, where a log shows it."""
-    return [_told(each, scans) if _waited(each) else each for each in findings]
+    told = [_told(each, scans, shown) if _waited(each) else each for each in findings]
+    at_work = next((each.name for each, before in zip(told, findings, strict=True) if each is not before), "")
+    return [
+        replace(each, title=f"follows from {at_work}: what those say who gave up waiting for the one at work")
+        if at_work and each.name in _UNREACHED and each.severity is Severity.NOTE and "follows from" in each.title
+        else each
+        for each in told
+    ]
 
 
 def _waited(finding: Finding) -> bool:
@@ -41,7 +59,7 @@ def _waited(finding: Finding) -> bool:
     return finding.name in _WAITS
 
 
-def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
+def _told(finding: Finding, scans: Sequence[Scan], shown: Sequence[Shown]) -> Finding:
     found = max(_works(finding, scans), default=None) or max(_long_works(finding, scans), default=None)
     if found is None:
         return finding
@@ -53,12 +71,44 @@ def _told(finding: Finding, scans: Sequence[Scan]) -> Finding:
     said = clean(shortened(work.text, _SHOWN)) + _pace(work)
     # Who is at work was started, and is reached.
     title = finding.title.partition(": some node did not start")[0]
+    short, cure, seen = _too_short(finding, work, shown)
     return replace(
         finding,
-        title=f"{who} {kind.does}, and others wait for it ({said}): {title}",
-        fix=kind.cure,
-        evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line)),
+        title=f"{who} {kind.does}, and others wait for it ({said}){short}: {title}",
+        fix=f"{cure}{kind.cure}",
+        evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line), *seen),
     )
+
+
+def _too_short(finding: Finding, work: Work, shown: Sequence[Shown]) -> tuple[str, str, tuple[Evidence, ...]]:
+    """That the time was set shorter than the work takes, or than it is by default; what to do; who set it."""
+    found = next((each for seen in finding.evidence if (each := _TIME.search(seen.fact))), None)
+    waited = int(found["a"] or found["b"]) / 1e3 if found else 0.0
+    if not waited or not (waited < work.whole_s or waited < _DEFAULT_S / 2):
+        return "", "", ()
+    by = next(
+        (
+            (option["said"], Evidence(clean(shortened(line.strip(), 200)), each.source, number))
+            for each in shown
+            for number, line in enumerate(each.lines, 1)
+            if "time" in line.lower() and (option := _OPTION.search(line)) and int(option["n"]) in _same(waited)
+        ),
+        None,
+    )
+    needs = f", and at its pace all of it takes about {work.whole_s:.0f} s" if work.whole_s > waited else ""
+    who = f"{by[0].replace('=', ' ')}: " if by else ""
+    return (
+        f"; their time of {waited:g} s ({who}the default is {_DEFAULT_S:.0f} s) is too short for that{needs}",
+        f"raise {by[0].rpartition(' ')[0].partition('=')[0] if by else 'that time'} above what the work takes"
+        f"{f' (more than {work.whole_s:.0f} s)' if needs else ''}, or leave the default, or do the work before "
+        "init_process_group(). Then: ",
+        (by[1],) if by else (),
+    )
+
+
+def _same(seconds: float) -> set[int]:
+    """The numbers by which an option may mean that time: seconds, milliseconds, minutes."""
+    return {round(seconds), round(seconds * 1e3)} | ({round(seconds / 60)} if seconds >= 60 else set())
 
 
 def _silent_first(finding: Finding, scans: Sequence[Scan]) -> str:

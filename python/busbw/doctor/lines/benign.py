@@ -72,6 +72,8 @@ _WORDS = (
     # What NCCL and UCX say to their own developers.
     r" NCCL TRACE ",
     r"\bUCX +(?:DEBUG|TRACE|DATA|REQ|FUNC) ",
+    # A row of UCX's table of protocols: for no bytes there is nothing to do.
+    r"\| {1,60}\d{1,12}(?:\.\.\w{1,12})? {1,60}\| no data fetch\b",
     # What is not there, and not needed.
     r"\bGDR_?Copy\b.{0,40}\bnot (?:found|available|installed)\b.{0,40}\b(?:disabling|skipping|without)",
     # Open MPI in verbose mode asks each of its parts whether it wants to serve, and takes another one.

@@ -33,6 +33,7 @@ WORDS = (
     ),
     *("warm", "data ", "data_", "files", "examples", "samples", "shards", "decod", "beam", "on main", "on the main"),
     *("on rank 0", "generating", "%|", "members", ".tar", "parquet", "archive"),
+    *("prepar", "encoded", "converted", "extracted", "built ", "packed", "cached"),
     *(" saved", " written", "wrote ", "export", "uploaded", "copied"),
 )
 """One of these is in each line that tells of such work."""
@@ -58,6 +59,8 @@ class Work(NamedTuple):
     """How many parts of it are done, where it tells each; 0 where it tells none."""
     every_s: float = 0.0
     """Seconds from part to part; 0 where no times tell it."""
+    whole_s: float = 0.0
+    """Seconds that all of it takes at the pace so far, where it counts and times tell it; else 0."""
 
 
 class _Parts(NamedTuple):
@@ -68,6 +71,15 @@ class _Parts(NamedTuple):
     line: int
     text: str
     begun: float | None
+
+
+class _Count(NamedTuple):
+    """Where a work stood, of how many steps, when its rank first counted it."""
+
+    kind: str
+    done: int
+    of: int
+    when: float
 
 
 _PART = re.compile(
@@ -113,6 +125,8 @@ KINDS: Mapping[str, _Kind] = {
             "data",
             r"\btokeniz(?:ing|e|ation|er on)\b|\bpre-?process(?:ing)?\b"
             r"|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
+            r"|\b(?:prepared|pre-?processed|tokenized|encoded|converted|extracted|built|indexed|packed|cached)\b.{0,60}?"
+            r"(?<![\d/])\d{1,9} ?(?:/|of) ?\d{1,9}\b"
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
             r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b",
             "prepares the data",
@@ -188,7 +202,10 @@ _NO_WORK = re.compile(
 )
 """What tells no event, or one of another kind."""
 _PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d{1,6})? ?%")
-_STEPS = re.compile(r"(?<![\d/])(\d{1,12})/(\d{1,12})(?![\d/])")
+_STEPS = re.compile(
+    r"(?<![\d/])(?!(?<=[Rr]ank )\d{1,12} of )(?!(?<=[Nn]ode )\d{1,12} of )(?!(?<=[Ee]poch )\d{1,12} of )"
+    r"(\d{1,12})(?:/| of )(\d{1,12})(?![\d/])"
+)
 _ENDED = re.compile(
     r"\b(?:done|finished|completed?|took|saved|loaded|end(?:ed|s)?|elapsed|succe\w+|ready|time:"
     r"|in \d[\d.]* ?s(?:ec\w*)?)\b"
@@ -214,6 +231,7 @@ class Busy:
     """By rank, the longest work that ended and told its seconds."""
     _kinds: dict[str, str] = field(default_factory=dict)
     _parts: dict[str, _Parts] = field(default_factory=dict)
+    _counts: dict[str, _Count] = field(default_factory=dict)
 
     def look(self, line: str, number: int, alive: int = 0) -> bool:
         """Whether the line tells of such a work; takes note of it. `alive`: the last line by which the job went on."""
@@ -238,8 +256,20 @@ class Busy:
                 del self.open[rank]
             self._note_time(rank, Work(kind, number, line.strip()))
         elif rank in self.open or len(self.open) < _MOST:
-            self.open[rank] = Work(kind, number, line.strip())
+            self.open[rank] = Work(kind, number, line.strip(), whole_s=self._whole(rank, kind, line, steps))
         return True
+
+    def _whole(self, rank: str, kind: str, line: str, steps: re.Match[str] | None) -> float:
+        """How long all of a work takes that counts its steps, by the pace since its first line."""
+        now = moment_of(line) if steps is not None else None
+        if steps is None or now is None:
+            return 0.0
+        done, of = int(steps[1]), int(steps[2])
+        first = self._counts.get(rank)
+        if first is None or (first.kind, first.of) != (kind, of) or done <= first.done:
+            self._counts[rank] = _Count(kind, done, of, now)
+            return 0.0
+        return max(0.0, (now - first.when) / (done - first.done) * of)
 
     def _part(self, line: str, number: int, rank: str, alive: int) -> Work | None:
         """The work of which the line tells a further part, from the third one on: one part may be all there is."""

@@ -26,8 +26,19 @@ _SHARE = 0.75
 
 def without_make(lines: list[str]) -> list[str]:
     """The lines without those that only tell how boards are made; each keeps its number."""
-    lines = _without_events_that_ended(lines)
+    lines = _without_halves(_without_events_that_ended(lines))
     return _without_windows_given_later(_without_checks_of_bridges(_without_p2p_of_geforce(lines)))
+
+
+_GB10 = re.compile(r"\bNVIDIA GB10\b|\bDGX Spark\b")
+_HALF = re.compile(r"LnkSta:\s{0,4}Speed 32GT/s(?: \(\w{1,12}\))?, Width x4 \(downgraded\)")
+
+
+def _without_halves(lines: list[str]) -> list[str]:
+    """Without links of four lanes on machines with a GB10: its NIC hangs on two such links by its make."""
+    if not any("(downgraded)" in line for line in lines) or not any(_GB10.search(line) for line in lines):
+        return lines
+    return ["" if "(downgraded)" in line and _HALF.search(line) else line for line in lines]
 
 
 _EVENT = re.compile(

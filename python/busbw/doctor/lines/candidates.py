@@ -64,7 +64,12 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("file_baton", "filelock/_", "fcntl.flock", "fcntl.lockf", "lock_inode_wait", "fasteners/", "portalocker/"),
         *("not acquired on", "file lock '"),
         *("_reasons.active", "ar_sl_mask", "power brake", "cpus-per-task", "cpus/task", "rtx 40", "rtx 50"),
-        *("pending placement groups", "custom_all_reduce", "cuda graph addresses"),
+        # Processes that say that they are alone.
+        *("rank 0/1", "rank 0 of 1", "rank: 0/1", "rank=0/1", "rank 0 out of 1", "process 0 of 1", "world_size=1"),
+        *("world_size: 1", "world_size 1", "world size: 1", "world size 1", "world size=1", "num_processes: 1"),
+        *("'world_size': 1", "waiting for data", "pending placement groups"),
+        *("active_mtu:", "rx_oversize", "proto kernel scope link", "pcie relax order"),
+        *("custom_all_reduce", "cuda graph addresses"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

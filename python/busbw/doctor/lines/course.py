@@ -79,6 +79,8 @@ _CHECKED = re.compile(
     r"|\b100% tests passed\b|^ok\s{1,8}\S{1,200}\s{1,8}[\d.]{1,12}s$"
 )
 """What a program of tests or checks prints where all passed: what it provoked was asked for, or came to nothing."""
+_OF_RUNNER = re.compile(r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z ")
+"""The time that a runner of automatic tests puts before each line."""
 _UNCHECKED = re.compile(
     r"^\S{1,80} +: ok=\d{1,6} .*\b(?:unreachable|failed)=[1-9]"
     r"|^\W{0,3}\[ {2}FAILED {2}\] |\btest result: FAILED|^=+ .*\b[1-9]\d{0,6} (?:failed|errors?)\b|^FAILED \("
@@ -262,7 +264,7 @@ class Course:
 
     def look_for_end(self, line: str, number: int, alive: int = 0) -> bool:
         """Whether the line tells an end; takes note of it. `alive`: the last sign of life."""
-        line, before = line[:MAX_LOOK].rstrip(), self.done
+        line, before = _OF_RUNNER.sub("", line[:MAX_LOOK].rstrip()), self.done
         if _UNCHECKED.search(line):
             self.checked = 0
             return True

@@ -31,7 +31,7 @@ from busbw.doctor.reading.mixed import (
 from busbw.doctor.reading.of_pieces import may_show_machine, with_graph, with_pieces
 from busbw.doctor.reading.packed import is_packed, opened, read_start, was_cut
 from busbw.doctor.reading.snapshot import SAVED, HostState, Snapshot, TextFile
-from busbw.doctor.reading.tables import HOW, PER_FILE, holding_tables, tables_of
+from busbw.doctor.reading.tables import HOW, PER_FILE, WIDE, holding_tables, tables_of
 from busbw.importers.lines import is_binary
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
@@ -51,7 +51,6 @@ PER_MIB_LOOKED_AT = 12_000
 """To tell what a file is; to read records."""
 MANY, PER_MIB_OF_MANY = 64, 50_000
 """More files than that are the logs of a job's ranks: they may cost more together, by their size on disk."""
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
 _SERVICE = re.compile(r'"(?:severity|level|levelname|reason|health|status|component|timestamp|time|ts|error|err)" ?:')
 """Keys of objects that services log."""
 _TOPOLOGY = re.compile(
@@ -116,16 +115,29 @@ def _inside(folder: str, depth: int, taken: int = 0) -> list[str]:
             return []
         raise UserError(f"{folder} cannot be read: {problem.strerror or problem}") from problem
     deeper = depth < DEEPEST
-    found = [each.path for each in known if each.is_file() and not (deeper and not may_be_log(each.name))]
+    found = [each.path for each in known if _is_file(each) and not (deeper and not may_be_log(each.name))]
     for each in known:
         if depth and each.is_dir(follow_symlinks=False) and taken + len(found) <= MOST_FILES:
             found += _inside(each.path, depth - 1, taken + len(found))
     return found
 
 
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is to be read as a file: also a link in a circle, so that whoever reads it says that he cannot."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return True
+
+
 def bundles_of(names: Sequence[str]) -> list[str]:
     """Those of the files that are bundles."""
-    return [name for name in names if is_bundle(name)]
+    found = []
+    for name in names:
+        with suppress(UserError):  # one that cannot be opened is told, or passed over, when it is read
+            if is_bundle(name):
+                found.append(name)
+    return found
 
 
 def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot, tuple[Record, ...]]:
@@ -202,7 +214,7 @@ def _add(  # noqa: PLR0911 - one for each kind of file
             raise UserError(f"{name}: a bundle is a whole machine; examine it by itself")
         found = read_bundle(Path(name))
         return replace(found, logs=(*found.logs, *snapshot.logs), confs=(*snapshot.confs, *found.confs)), ()
-    if is_binary(start[: 1 << 16]) and not start.startswith(_WIDE):
+    if is_binary(start[: 1 << 16]) and not start.startswith(WIDE):
         raise UserError(f"{name} is no text: neither a log nor a bundle, a record, an nccl.conf or a topology file")
     text = _decoded(start)
     if is_packed(name):
@@ -333,7 +345,7 @@ def _log(name: str) -> TextFile:
         except OSError as problem:
             raise UserError(f"{name} cannot be read: {problem.strerror or problem}") from problem
         return TextFile(name, _decoded(start) if len(start) <= HELD_BYTES else None, cut=cut)
-    if path.is_file() and path.stat().st_size > HELD_BYTES and not files.read_start(name, 2).startswith(_WIDE):
+    if path.is_file() and path.stat().st_size > HELD_BYTES and not files.read_start(name, 2).startswith(WIDE):
         return TextFile(name, None)
     return _text(name)
 
@@ -345,4 +357,4 @@ def _text(name: str, most: int = 32 << 20) -> TextFile:
 
 def _decoded(data: bytes) -> str:
     """The text; shells of Windows write two bytes for a character, and say so at the start."""
-    return data.decode("utf-16" if data.startswith(_WIDE) else "utf-8", "replace")
+    return data.decode("utf-16" if data.startswith(WIDE) else "utf-8", "replace")

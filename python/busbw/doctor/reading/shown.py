@@ -38,8 +38,9 @@ _TELLING = re.compile(
     r"|\bendpoint\s{1,12}: (?:127\.0|localhost)|\bLISTEN\b|\bLocal node IP: 127\.|\bon (?:https?://)?(?:127\.0\.0\.1|localhost):\d"
     r"|Infiniband device '|==> \S{1,20} \(Up\)|\bar_sl_mask\b|\bBW average\["
     r"|_reasons\.active\b|\bPower Brake\b|cpus-per-task|CPUs/Task|suggested max number of"
+    r"|\brank\W{1,2}0(?:/| (?:out )?of )1\b|\bprocess 0 of 1\b|\bworld[_ ]size\W{1,3}1\b|\bwaiting for data\b"
     r"|\bbound to (?:socket|package)|hwloc_base_binding_policy|\bbind-to (?:core|hwthread)"
-    r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s|\bRTX [45]0(?:\d0\b|00 series)"
+    r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s|\bRTX [45]0(?:\d0\b|00 series)|\b(?:intel|amd)_iommu="
     r"|\bSpeed: \d{2,6}Mb/s|cuda graph addresses|\bcustom_all_reduce"
     # The output of `ray status`.
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"

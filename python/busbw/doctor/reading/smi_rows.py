@@ -20,6 +20,7 @@ _ASKED = re.compile(
 _COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1200}).{0,120}\bnoheader\b")
 _QUERY = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
 _PROCESSES = "--query-compute-apps="
+_COUNTED, _COUNT = "uniq -c", re.compile(r"\A\s{0,12}\d{1,7} +(?=\S)")
 _FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
 _DMON = re.compile(r"#\s*gpu(?P<names>(?:\s+[a-z]{2,8}){2,24})\s*$")
 _OF_HOST = re.compile(r"\s{0,6}(?:[A-Za-z][\w.-]{0,80}|\d{1,6}): (?=\S)")
@@ -72,6 +73,8 @@ _OF_DMON = ("clocks.sm", "temperature.gpu")
 class _Table:
     names: list[str]
     is_dmon: bool = False
+    is_counted: bool = False
+    """Whether `uniq -c` puts before each row how often it came."""
     rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
 
 
@@ -114,7 +117,7 @@ def _head(line: str) -> _Table | None:
             return _Table([each.partition(" ")[0] for each in cells])
         if "noheader" in line and (found := _COMMAND.search(line)):
             names = found["names"].strip(",").split(",")
-            return _Table(names) if len(names) > 1 else None
+            return _Table(names, is_counted=_COUNTED in line) if len(names) > 1 else None
     elif "gpu" in line and (found := _DMON.match(line)):
         return _Table(["index", *found["names"].split()], is_dmon=True)
     return None
@@ -129,6 +132,8 @@ def _host(line: str) -> str:
 def _row(table: _Table, line: str) -> dict[str, str] | None:
     """The cells of a row by their names; None where the line is none."""
     line = line if table.is_dmon else line[len(_host(line)) :]
+    if table.is_counted:
+        line = _COUNT.sub("", line)
     cells = line.split() if table.is_dmon else [each.strip() for each in line.split(",", _MOST_COLUMNS)]
     if len(cells) != len(table.names) or (table.is_dmon and not cells[0].isdecimal()):
         return None

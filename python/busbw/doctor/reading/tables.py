@@ -25,6 +25,8 @@ PER_FILE, PER_MIB_SEARCHED = 150, 1_500
 """To open a file, to search it for the words of tables."""
 HOW = "they cost too much; give fewer, or --whole where you trust them"
 _TABLE = (b"busbw", b"algbw", b"busBw", b"throughput", b"andwidth")
+WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""How a file begins that has two bytes for a character, of which one is zero in words of tables."""
 LONGEST_WORD = max(map(len, _TABLE))
 CONTRADICTS = ("contradicts itself", "contradict themselves", "contradict each other")
 """In what the importer says of a row or table that it leaves out."""
@@ -68,14 +70,15 @@ def tables_of(name: str) -> tuple[tuple[Record, ...], list[str]]:
 
 
 def _holds_table(name: str) -> bool:
-    per_byte = (per_mib(read_first(name)) - PER_MIB + PER_MIB_SEARCHED) / MIB
+    first = read_first(name)
+    per_byte, is_wide = (per_mib(first) - PER_MIB + PER_MIB_SEARCHED) / MIB, first.startswith(WIDE)
     with opened(name) as file, bounded(name, files.bytes_on_disk(name), packed=is_packed(name)):
         before = b""
         while block := file.read(BLOCK_BYTES):
             EFFORT.spend(PER_FILE + len(block) * per_byte)
             if EFFORT.is_spent:
                 return True  # who reads it says that it does not
-            block = before + block
+            block = before + (block.replace(b"\0", b"") if is_wide else block)
             if any(word in block for word in _TABLE):
                 return True
             before = block[-LONGEST_WORD:]

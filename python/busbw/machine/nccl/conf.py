@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from busbw.base.errors import UserError
 from busbw.base.files import read_start
 from busbw.base.secrets import shortened
+from busbw.machine.nccl.conf_values import misread
 from busbw.machine.nccl.problem import Problem
 
 MAX_LINES = 10_000
@@ -242,7 +243,7 @@ def _odd_value(name: str, value: str, version: Version | None) -> str | None:
         return f"white space around the value of {name} becomes part of it"
     if value[:1] in {'"', "'"} and value[-1:] == value[:1]:
         return f"the quotes become part of the value of {name}"
-    return None
+    return misread(name, value)
 
 
 def _short(text: str) -> str:

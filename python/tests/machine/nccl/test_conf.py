@@ -25,6 +25,16 @@ def test_comments_and_empty_lines_set_nothing_and_values_keep_their_equals_signs
         ("2=3", "is no name", False),
         ("NCCL_ALGO=Ring ", "white space around the value", True),
         ("NCCL_ALGO='Ring'", "the quotes become part", True),
+        ("NCCL_BUFFSIZE=4M", "is no whole number: NCCL reads 4", True),
+        ("NCCL_IB_TIMEOUT=abc", "is no whole number: NCCL reads 0", True),
+        ("NCCL_MAX_NCHANNELS=016", "as octal: 14", True),
+        ("NCCL_ALGO=Ringg", "'Ringg', which names no algorithm", True),
+        ("NCCL_ALGO=allgather:nvls,reducescatter:nvls", "'reducescatter:nvls', which names no algorithm", True),
+        ("NCCL_PROTO=^LL129", "'LL129', which names no protocol", True),
+        ("NCLC_ALGO=Tree", "NCCL_ALGO is", True),
+        ("NCCL_BUFFERSIZE=1", "NCCL_BUFFSIZE is", True),
+        ("NCCL_IB_HCAS=mlx5_0", "NCCL_IB_HCA is", True),
+        ("nccl_debug_subsys=NET", "NCCL_DEBUG_SUBSYS is", True),
         ("NCCL_ALGO=" + "x" * 2000, "is cut after 1023", True),
     ],
 )
@@ -33,6 +43,19 @@ def test_lines_that_nccl_reads_otherwise_than_meant_are_named(line: str, says: s
     [problem] = conf.problems
     assert says in problem.text and problem.line == 2
     assert len(conf.entries) == 1 + sets
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_BUFFSIZE=0x400000", "NCCL_CROSS_NIC=", "NCCL_IB_TC=106", "NCCL_P2P_DISABLE=0", "NCCL_P2P_LEVEL=NVL",
+        "NCCL_ALGO=ring,CollnetDirect;allreduce:^tree", "NCCL_PROTO=^LL128;allreduce:LL128", "NCCL_IB_HCA=mlx5_0",
+        "NCCL_IB_SL=3", "RCCL_MSCCL_ENABLE=0", "NCCL_MY_OWN_PLUGIN=x", "NODE_RANK=0", "PATH=/usr/bin", "NCCL_ALGO=^",
+        "NCCL_NET_GDR_LEVEL=SYS", "NCCL_NSOCKS_PERTHREAD=4", "NCCL_CTA_POLICY=DEFAULT", "NCCL_X=1",
+    ],
+)  # fmt: skip
+def test_values_that_nccl_reads_as_written_are_no_problem(line: str) -> None:
+    assert read_conf(f"{line}\n", "c").problems == ()
 
 
 def test_the_environment_wins_then_the_first_file_and_the_losers_are_kept() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from busbw.analysis.units import format_bytes
+from busbw.doctor.comparisons import light_in_comparison
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.signature import Stage
@@ -47,9 +48,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for record, expected in zip(facts.records, facts.expected, strict=True):
         found = expected.found
         rings = _ring_GBps(record, expected.fabric)
-        yield from _below(record, found, 1.0 if facts.snapshot.machine else _slot(record), rings)
-        yield from _late(record, found)
-        yield from _falls(record)
+        of_record = [
+            *_below(record, found, 1.0 if facts.snapshot.machine else _slot(record), rings),
+            *_late(record, found),
+            *_falls(record),
+        ]
+        yield from light_in_comparison(of_record, facts, record)
         if not found:
             yield from _floor(record)
             yield from _late_anywhere(record)

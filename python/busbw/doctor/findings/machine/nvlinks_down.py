@@ -18,13 +18,15 @@ _PROOF = Proof(instruction="reset the GPU or the fabric manager, then look at `n
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    machine = facts.machine
+    machine = facts.snapshot.machine
     if machine is None:
-        return
+        return  # of a log or a table names alone are known, and the links that such boards have: none was counted
     parted = {each.index for each in facts.snapshot.gpus if each.mig}
     if not parted and (bare := _without_any(machine)) is not None:
         yield bare
     yield from _unbridged(machine, facts.snapshot.logs)
+    if not parted:
+        yield from _half_bridged(machine)
     for gpu in machine.gpus:
         if gpu.index in parted or _is_of_another_kind(machine, gpu):
             continue  # told as what it is
@@ -66,7 +68,9 @@ def _of_peers(machine: Machine, gpu: Gpu) -> int:
         return 0
     if not gpu.nvlinks and not any(len(each.nvlinks) > 1 or _is_switched(each) for each in machine.gpus):
         return 0  # bridges join pairs: a card without one is none that has lost its links
-    return max((each.nvlink_count for each in machine.gpus), default=0)
+    # Boards of another product have links of their own number.
+    alike = [each for each in machine.gpus if None in (each.name, gpu.name) or each.name == gpu.name]
+    return max((each.nvlink_count for each in alike), default=0)
 
 
 def _is_of_another_kind(machine: Machine, gpu: Gpu) -> bool:
@@ -105,6 +109,41 @@ def _unbridged(machine: Machine, texts: Sequence[TextFile]) -> Iterator[Finding]
         _PROOF,
     )  # fmt: skip
 
+
+def _half_bridged(machine: Machine) -> Iterator[Finding]:
+    """Pairs of cards of which both show only a part of the links that a bridge has: it makes no full contact."""
+    told = set[str]()
+    for gpu in machine.gpus:
+        if len(gpu.nvlinks) != 1 or not takes_bridges(gpu.name) or gpu.key in told:
+            continue
+        peer = next((each for each in machine.gpus if each.key == gpu.nvlinks[0].target), None)
+        of_one = _LINKS_OF_TURING if gpu.sm == _TURING else _LINKS_OF_BRIDGE
+        have = gpu.nvlink_count
+        # Of Turing some cards have one link alone, and so the list of links has to show that one is down.
+        if (
+            peer is None
+            or peer.nvlink_count != have
+            or not have % of_one
+            or (gpu.sm == _TURING and not gpu.nvlinks_down)
+        ):
+            continue
+        told |= {gpu.key, peer.key}
+        whole = have + of_one - have % of_one
+        yield Finding(
+            NAME, Severity.ERROR,
+            f"the NVLink bridge between {gpu.key} and {peer.key} works in part only: {have} of {whole} links are "
+            "active on both cards, as of a bridge that does not sit well or is broken",
+            (Evidence(f"{have} active, {gpu.nvlinks_down or whole - have} inactive of {gpu.name or 'it'}", machine.source),),
+            Cost("NCCL may hang over these links, and what works is slower", whole / have, "links of the bridge"),
+            "seat the bridge anew on both cards (its size must fit the slots' distance), or replace it; all links of "
+            "`nvidia-smi nvlink -s` must be active, and nvidia-smi must answer at once. Until then NCCL_P2P_DISABLE=1. "
+            "ACS, IOMMU and NCCL's release are not at fault",
+            _PROOF,
+        )  # fmt: skip
+
+
+_TURING, _LINKS_OF_TURING, _LINKS_OF_BRIDGE = 75, 2, 4
+"""Links that one bridge joins. Source: NVIDIA's data sheets of bridges, and the whitepapers of GA102 and GA100."""
 
 _BRIDGED = 6
 

@@ -23,34 +23,51 @@ def examine(facts: Facts) -> Iterator[Finding]:
     yield from _behind_others(facts.machine)
     if not facts.snapshot.live:
         yield from _of_switches(facts.machine)
-    idle = _idle(facts)
+    idle, halves = _idle(facts), _sharing_a_slot(facts)
     devices: list[Gpu | Nic] = [*facts.machine.gpus, *facts.machine.nics]
     for device in devices:
         link = device.pcie
         narrow = bool(link.width and link.max_width and link.width < link.max_width)
         slow = bool(link.generation and link.max_generation and link.generation < link.max_generation)
+        split = isinstance(device, Gpu) and device.key in halves
         if not narrow and not slow:
             continue
         now, most = link.GBps, link.max_GBps
         factor = most / now if now and most else None
-        # An idle GPU lowers its generation to save power, never its width.
-        resting = not narrow and isinstance(device, Gpu) and device.index in idle
+        # An idle GPU lowers its generation to save power, never its width: that is by its board, or is a fault.
+        resting = (split or not narrow) and slow and isinstance(device, Gpu) and device.index in idle
+        light = resting or (split and not slow)
         rdma_or_gpu = isinstance(device, Gpu) or device.rdma
         wide = narrow and (link.max_width or 0) >= WIDE
         yield Finding(
             NAME,
-            Severity.WARNING if (rdma_or_gpu or wide) and not resting else Severity.NOTE,
+            Severity.WARNING if (rdma_or_gpu or wide) and not light else Severity.NOTE,
             f"PCIe of {device.key} runs at generation {link.generation or '?'} x{link.width or '?'} of "
             f"{link.max_generation or '?'} x{link.max_width or '?'}" + (" while idle" if resting else ""),
             (Evidence(f"now {_rate(now)}, at most {_rate(most)}", f"{facts.machine.source}: {device.bus_id}"),),
             Cost(
                 "none if it rises under load" if resting else
+                "half of what a slot of 16 lanes gives, as boards share its lanes between two cards" if light else
                 f"{factor:.1f} times less to and from the host and NICs" if factor else "less to and from the host",
                 None if resting else factor, "line rates of PCIe",
             ),
             "look again under load" if resting else "reseat the device, check riser, BIOS setting and firmware",
             _PROOF,
         )  # fmt: skip
+
+
+_SHARED_LANES = 8
+_MOST_SHARING = 2
+
+
+def _sharing_a_slot(facts: Facts) -> set[str]:
+    """The two cards of a desktop of which each has half of the lanes: its processor has 16 for both."""
+    gpus = facts.machine.gpus if facts.machine else ()
+    halved = [gpu for gpu in gpus if gpu.pcie.width == _SHARED_LANES and gpu.pcie.max_width == WIDE]
+    names = [each.name or "" for each in facts.snapshot.gpus] or [gpu.name or "" for gpu in gpus]
+    desktop = bool(names) and all("GeForce" in name for name in names)
+    both = len(gpus) == len(halved) == _MOST_SHARING
+    return {gpu.key for gpu in halved} if both and desktop else set()
 
 
 _WORKS_PERCENT = 20.0

@@ -11,6 +11,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.gin_mtu import too_small
 from busbw.doctor.signature import Stage
 
 NAME = "mtu-path"
@@ -46,6 +47,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
     pings = list(_pings(facts))
     told = _told_by_pings(facts, pings) or list(_told_by_path(facts))
     yield from told or _told_by_times(facts)
+    yield from too_small(facts, NAME)
 
 
 def _told_by_pings(facts: Facts, pings: list[_Ping]) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from busbw.base.secrets import shortened
@@ -44,6 +44,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
     up = _up(facts)
     for log in facts.logs:
         used = [each.rpartition(":")[0].partition(" ")[2] for each in log.net_devices if each.startswith("IB ")]
+        if (half := _half(facts, setting, used, known, up)) is not None:
+            yield half
+            return
         left = sorted(name for name in {*known, *up} if name not in used and _leaves_out(setting.value, name))
         if not used or len(left) < len(used):
             continue
@@ -57,6 +60,64 @@ def examine(facts: Facts) -> Iterator[Finding]:
         if len(left) >= len(used):
             yield _finding(facts, setting, _Choice(used, left, slow, fast), rates)
             return
+
+
+def _half(
+    facts: Facts, setting: Setting, used: list[str], known: Mapping[str, float], up: Mapping[str, str]
+) -> Finding | None:
+    """A port of which the machine makes two devices, or a card's second port beside one that is full."""
+    halves = [each for each in up if each not in used and any(_is_other_half(each, mine) for mine in used)]
+    full = _is_full(facts, sum(known.get(each, 0.0) for each in used))
+    second = [
+        each for each in up if each not in used and full and any(_is_of_card(up[each], up.get(mine)) for mine in used)
+    ]
+    left = [each for each in halves or second if _leaves_out(setting.value, each)]
+    if not left or not used:
+        return None
+    what = "the other half of the same port" if halves else "the other port of the same card, while the one is full"
+    both = ",".join(dict.fromkeys((*used, *left)))
+    return Finding(
+        NAME, Severity.WARNING,
+        f"{_HCA}={clean(shortened(setting.value, 80))} leaves out {', '.join(left[:4])}, {what}: between hosts no more "
+        "than half goes through",
+        (evidence(setting), *_lines_of(facts, left[:2])),
+        Cost("half of what the ports carry", 2.0, "devices that are left out, over those in use"),
+        f"on every host {_HCA}={both}; each of the interfaces needs an address of its own (ip -br addr), in another "
+        "subnet. NCCL_IB_MERGE_NICS=1 makes one NIC of them. Cable, MTU, the lanes of each half and GPU Direct RDMA "
+        "are not at fault",
+        without(setting),
+        stage=Stage.SETTING,
+    )  # fmt: skip
+
+
+_HALF = re.compile(r"roce(?:P(?P<domain>\d{1,2}))?(?P<port>p\d{1,3}s\d{1,3}f\d)(?:np\d)?")
+"""By the kernel's naming the PCIe domain and place: a DGX Spark has each port in two domains, by four lanes each."""
+_CARD = re.compile(r"(?P<card>en\w{2,16}?)f\d(?:np\d|s\d)?")
+_FULL = (0.75, 1.05)
+"""Share of a port's rate that a large message reaches where the port is what limits it."""
+
+
+def _is_other_half(one: str, other: str) -> bool:
+    a, b = _HALF.fullmatch(one), _HALF.fullmatch(other)
+    return a is not None and b is not None and a["port"] == b["port"] and a["domain"] != b["domain"]
+
+
+def _is_of_card(one: str, other: str | None) -> bool:
+    a, b = _CARD.fullmatch(one), _CARD.fullmatch(other or "")
+    return a is not None and b is not None and a["card"] == b["card"]
+
+
+def _is_full(facts: Facts, rate: float) -> bool:
+    best = max((each.busbw_GBps or 0.0 for record in facts.records for each in record.cases), default=0.0)
+    return bool(rate) and _FULL[0] * rate <= 8 * best <= _FULL[1] * rate
+
+
+def _lines_of(facts: Facts, names: Sequence[str]) -> Iterator[Evidence]:
+    """Where those devices are listed as up."""
+    for shown in facts.shown:
+        for number, line in enumerate(shown.lines, 1):
+            if "==>" in line and (found := _UP.search(line)) and found["name"] in names:
+                yield Evidence(clean(shortened(line.strip(), 120)), shown.source, number)
 
 
 def _finding(facts: Facts, setting: Setting, choice: _Choice, rates: Rates) -> Finding:

@@ -30,6 +30,20 @@ _PERCENT = re.compile(
     r"\bdata[ _]?(?:load(?:ing|er)?|wait|fetch)\w{0,8}[^%\n]{0,40}?(?P<part>\d{1,3}(?:\.\d{1,2})?) ?%", re.IGNORECASE
 )
 _WORKERS = re.compile(r"will create (?P<made>\d{1,4}) worker processes in total.{0,120}system is (?P<most>\d{1,4})\b")
+_PHASES = re.compile(
+    r"\b(?:wait(?:ing|ed)?|blocked|stalled)(?: time)? (?:for|on) (?:the )?(?:data|batch(?:es)?|input|loader)\W{1,4}"
+    r"(?P<data>\d{1,9}(?:\.\d{1,9})?)\s?(?P<u1>ms|s)\b.{0,60}?"
+    r"\b(?:comput\w{1,6}|forward\w{0,12}|training|gpu|busy)(?: time)?\W{1,4}"
+    r"(?P<rest>\d{1,9}(?:\.\d{1,9})?)\s?(?P<u2>ms|s)\b",
+    re.IGNORECASE,
+)
+"""Times of waiting and of computing beside each other, of a step or of an epoch."""
+_LONG_S, _FEW = 1.0, 3
+"""Of times so long fewer lines are enough: each is of many steps."""
+_BINDS = re.compile(
+    r"(?P<said>--bind-to[ =](?:core|hwthread)\b|--cpu-bind=\S{0,20}(?:cores|threads|map_cpu\S{1,60})"
+    r"|\btaskset (?:-c|--cpu-list) \d{1,4}(?![\d,-])|\bnumactl \S{0,40}?(?:-C|--physcpubind)[ =]\d{1,4}(?![\d,-]))"
+)
 _ONE = re.compile(
     r"\bCPUs/Task=(?P<a>1)\b|--cpus-per-task[= ](?P<b>1)\b|Cpus_allowed_list:\s{1,8}(?P<c>\d{1,4})\s*$"
     r"|\] (?:MCW )?[Rr]ank \d{1,7} bound to (?:socket|package)[\[ ]\d{1,3}\]?"
@@ -53,7 +67,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for shown in facts.shown:
         # The first step waits for the loader's start.
         waits = list(_waits(shown))[1:]
-        if len(waits) + 1 < FEWEST:
+        long = bool(waits) and min(each.step for each in waits) >= _LONG_S
+        if len(waits) + 1 < (_FEW if long else FEWEST):
             continue
         share = median(min(1.0, each.data / each.step) for each in waits)
         if share < SHARE:
@@ -104,6 +119,11 @@ def _waits(shown: Shown) -> Iterator[_Wait]:
             if float(found["part"]) <= 100:
                 yield _Wait(float(found["part"]), 100.0, seen)
             continue
+        if found := _PHASES.search(line):
+            waited, rest = _seconds(found["data"], found["u1"]), _seconds(found["rest"], found["u2"])
+            if waited + rest >= LEAST_SECONDS:
+                yield _Wait(waited, waited + rest, seen)
+            continue
         data, time = _DATA.search(line), _TIME.search(line)
         if data is None or time is None:
             continue
@@ -120,6 +140,15 @@ def _seconds(figure: str, unit: str | None) -> float:
 
 def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
     """What the log tells of processors; the cure; where it stands."""
+    bound = next(
+        (
+            (found["said"], Evidence(shortened(line.strip(), 200), shown.source, number))
+            for shown in facts.shown
+            for number, line in enumerate(shown.lines, 1)
+            if ("bind" in line or "taskset" in line) and (found := _BINDS.search(line))
+        ),
+        None,
+    )
     for shown in facts.shown:
         for number, line in enumerate(shown.lines, 1):
             few = "worker processes" in line and (found := _WORKERS.search(line)) and found
@@ -129,11 +158,13 @@ def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
                 said = ": each rank has one processor for itself and its loaders"
             else:
                 continue
+            if bound is not None:
+                said = f": {bound[0]} binds each rank to one core{said.replace(':', ', and', 1)}"
             return (
                 said,
                 "give each task processors (srun --cpus-per-task=12, and SRUN_CPUS_PER_TASK for srun inside sbatch; "
-                "mpirun --bind-to none; a pod's limit), and as many loader workers as it has",
-                (Evidence(shortened(line.strip(), 200), shown.source, number),),
+                "mpirun --bind-to none, or --map-by slot:PE=16; a pod's limit), and as many loader workers as it has",
+                (Evidence(shortened(line.strip(), 200), shown.source, number), *((bound[1],) if bound else ())),
             )
     return (
         "",

@@ -165,8 +165,13 @@ def _merged(facts: Facts) -> dict[str, Merged]:
     found: dict[str, Merged] = {}
     for log, scan in zip(facts.logs, facts.scans, strict=True):
         # Steps or results behind an init that has no end, and no error: lines are missing, and nobody waits.
-        failed = any(SIGNATURES[name].severity is Severity.ERROR for name in scan.hits)
-        well = scan.alive if scan.kinds["steps"] and not failed else 0
+        # What counts between nodes alone failed nobody on one node.
+        alone = facts.ran_on_one_node
+        failed = any(
+            SIGNATURES[name].severity is Severity.ERROR and not (alone and SIGNATURES[name].between_nodes)
+            for name in scan.hits
+        )
+        well = scan.alive if (scan.kinds["steps"] or _measured(facts)) and not failed else 0
         for each in log.communicators:
             if not each.ranks or each.nranks is None:
                 continue
@@ -179,6 +184,13 @@ def _merged(facts: Facts) -> dict[str, Merged]:
             places, nranks, source = found.get(name, ([], each.nranks, log.source))
             found[name] = ([*places, *_of(each)], nranks, source)
     return found
+
+
+def _measured(facts: Facts) -> bool:
+    """Whether the one log holds tables of all ranks it names: an init that did not end measures nothing."""
+    sizes = {each.nranks for log in facts.logs for each in log.communicators if each.ranks}
+    measured = {len(each.run.ranks) for each in facts.records if any(case.busbw_GBps for case in each.cases)}
+    return len(facts.logs) == 1 and bool(sizes) and sizes <= measured
 
 
 def _of(communicator: Communicator) -> Sequence[RankPlace]:

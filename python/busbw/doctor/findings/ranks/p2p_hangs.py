@@ -16,7 +16,7 @@ from busbw.machine.nccl.log_model import NcclLog
 
 NAME = "p2p-hangs"
 _DIRECT = re.compile(r"NCCL INFO Channel \d{1,3}(?:/\d{1,2})? : \d{1,6}\[\w{1,8}\] -> \d{1,6}\[\w{1,8}\] via P2P/")
-_STANDS = re.compile(
+STANDS = re.compile(
     r"^(?![^\n]{0,500}(?:\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|not|no|never|without|fixed|solved)\b|n't\b|\w=))[^\n]{0,300}"
     r"\b(?:stalls?|hangs?|hung|stuck|freezes?|frozen|stands still|the last line|nothing (?:happens|changes|more))\b",
     re.IGNORECASE,
@@ -62,7 +62,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         direct = _first(_DIRECT, lines, log.source)
         if direct is None or any(_LINKS.search(line) for line in lines):
             continue
-        looks = (_first(_STANDS, lines, log.source), _first(_STACK, lines, log.source), _busy(lines, log.source, facts))
+        looks = (_first(STANDS, lines, log.source), _first(_STACK, lines, log.source), _busy(lines, log.source, facts))
         signs = [found for found in looks if found is not None]
         why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
         # Words and a stack alone tell as well of ranks that call different collectives.

@@ -42,7 +42,8 @@ def _misread(file: ConfFile) -> Iterator[Finding]:
             NAME, Severity.WARNING, f"{nccl} reads lines of {file.path} otherwise than meant",
             tuple(Evidence(each.text, file.path, each.line) for each in file.problems[:10]),
             Cost("the settings that were meant are not in force"),
-            "write NAME=value without spaces or quotes; a comment begins with # in the first column", _NOTHING,
+            "write NAME=value without spaces or quotes, numbers in digits alone (4194304, not 4M) and names as NCCL "
+            "has them; a comment begins with # in the first column", _NOTHING,
         )  # fmt: skip
 
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from busbw.doctor.comparisons import light_where_compared
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Finding, Severity
 from busbw.doctor.multicast_loss import largest_loss
 from busbw.doctor.prescribed import is_prescribed
 from busbw.doctor.remedy import evidence, removal, without
 from busbw.expect.expectation import multicast
+from busbw.machine.nccl.conf_values import unknown_name
 
 NAME = "forced-algorithm"
+NAME_OF_VARIABLE = "NCCL_ALGO"
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    setting = facts.settings.get("NCCL_ALGO")
-    value = facts.value("NCCL_ALGO")
-    if setting is None or value is None:
-        return
+    setting = facts.settings.get(NAME_OF_VARIABLE)
+    value = facts.value(NAME_OF_VARIABLE)
+    if setting is None or value is None or unknown_name(NAME_OF_VARIABLE, value) is not None:
+        return  # a name that NCCL does not know forces nothing
     only = value.lower().split(":")[-1]
     # Ring alone is what NCCL picks for large sizes inside a node; a tree alone is not.
     tree_only = only in {"tree", "collnetchain", "collnetdirect"}
-    prescribed = is_prescribed(facts, "NCCL_ALGO")
+    prescribed = is_prescribed(facts, NAME_OF_VARIABLE)
     lost = None if prescribed or multicast({"NCCL_ALGO": value}) else largest_loss(facts)
-    yield Finding(
+    found = Finding(
         NAME,
         Severity.WARNING if tree_only or lost or (facts.several_nodes and not prescribed) else Severity.NOTE,
         f"NCCL_ALGO={value} forces the algorithm at every size" + (", and NVLS is not among them" if lost else ""),
@@ -36,3 +39,4 @@ def examine(facts: Facts) -> Iterator[Finding]:
         removal(setting),
         without(setting),
     )  # fmt: skip
+    yield light_where_compared(found, facts, setting.name)

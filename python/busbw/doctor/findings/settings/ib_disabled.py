@@ -17,7 +17,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     setting = _off(facts)
     if setting is None:
         return
-    matters = facts.has_rdma or facts.several_nodes or _through_sockets(facts)
+    joined = _one_domain(facts)
+    matters = not joined and (facts.has_rdma or facts.several_nodes or _through_sockets(facts))
     proofs = [evidence(setting)]
     if facts.machine is not None:
         rdma = [nic for nic in facts.machine.nics if nic.rdma][:8]
@@ -28,6 +29,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         f"{setting.name}={setting.value}: RDMA is switched off" + ("" if matters else ", and none is missed here"),
         tuple(proofs),
         Cost("between nodes everything goes through sockets: often 5 to 20 times less, and no GPU Direct" if matters
+             else "none while NVLink joins all ranks: NCCL counts their hosts as one node" if joined
              else "none on one node"),
         removal(setting),
         without(setting),
@@ -39,6 +41,16 @@ def _off(facts: Facts) -> Setting | None:
         return facts.settings["NCCL_IB_DISABLE"]
     net = facts.settings.get("NCCL_NET")
     return net if net is not None and net.value.strip().lower() == "socket" else None
+
+
+def _one_domain(facts: Facts) -> bool:
+    """Whether NCCL counts hosts that NVLink joins as one node in every communicator, and no table has more ranks."""
+    sizes = [(each.nnodes, each.nranks or 0) for log in facts.logs for each in log.communicators if each.nnodes]
+    hosts = max((len({rank.host for rank in each.run.ranks}) for each in facts.records), default=0)
+    if hosts < 2 or not sizes or any(nodes != 1 for nodes, _ in sizes):
+        return False
+    most = max(size for _, size in sizes)
+    return all(len(each.run.ranks) <= most for each in facts.records) and not _through_sockets(facts)
 
 
 def _through_sockets(facts: Facts) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from busbw.base.secrets import shortened
 from busbw.doctor.capacity import loss, through_host_GBps
+from busbw.doctor.comparisons import light_where_compared
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.remedy import evidence, removal, without
@@ -31,7 +32,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
                 without(off),
             )
             return
-        yield _finding(off, facts.machine, "all transfers between GPUs go through host memory")
+        found = _finding(off, facts.machine, "all transfers between GPUs go through host memory")
+        yield light_where_compared(found, facts, off.name)
         return
     level = facts.settings.get("NCCL_P2P_LEVEL")
     allowed = _LEVELS.get(level.value.strip()) if level is not None else None

@@ -24,6 +24,7 @@ SIGNATURE = Signature(
         "(nvls)",
         "nvlink sharp",
         "node threshold",
+        "sharp is not available: libsharp",
     ),
     confirm="sharp_hello; ibdiagnet --sharp; systemctl status sharp_am on the subnet manager's host",
     cure=(

@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>docker\w*|virbr\d+|br-[0-9a-f]{6,}"
         r"|veth\w+|cni\d*|flannel\S*?|cali\w+|podman\d*|lxcbr\d+|tailscale\d*|kube-\S+?|vmnet\d+"
         r"|weave|nerdctl\d+|tunl\d+|vxlan\S*?|genev_\S*?|wg\d+|zt\w+|cilium_\w+|antrea\S*?|ovn\S*?):\d",
+        r"(?:Using(?: \[0\]|:)?\s*|OOB )(?:\[0\])?(?P<interface>ip6tnl\d*|ip6_vti\d*|sit\d+|ip6gre\d+|gre\d+)"
+        r":[0-9a-f]{1,4}[:.]",
         r"\b(?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\b.{0,40}(?:refused|timed out|unreachable|failed: )",
         r"(?P<interface>docker0|virbr0)\b.{0,60}(?:fail|refused|timed out|unreachable)",
         r"connect(?:ion)? to (?P<interface>172\.17\.0\.\d+|192\.168\.122\.\d+)\S* (?:failed|returned)",

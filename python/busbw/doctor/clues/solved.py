@@ -1,0 +1,56 @@
+"""Threads that tell at their end that what they ask about is solved, and show a run that is good since."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from busbw.doctor.clues.texts import Text
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Evidence, Finding, Severity
+
+_SOLVED = re.compile(
+    r"^[^\n]{0,300}?(?:\bclosed this(?: issue)? as completed\b"
+    r"|\b(?:hangs?|problems?|issues?|errors?|crash\w{0,2}|timeouts?) (?:is|are|has been|have been) "
+    r"(?:now )?(?:gone|solved|fixed|resolved)\b"
+    r"|\b(?:works|trains|runs) (?:\w{1,10} )?now\b|\b(?:fixed|solved) (?:it|the (?:hang|problem|issue))\b"
+    r"|\b(?:is|was|got|it's|all) (?:now )?(?:fixed|solved|resolved)(?: now)?\b)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOT = re.compile(
+    r"\b(?:not|never|if|unless|once|until|hope|whether|was it|partly|partially)\b|n't\b|\?", re.IGNORECASE
+)
+_OPEN = re.compile(
+    r"\b(?:still|again|re-?opened|but|however|unfortunately|remains?|persists?|stays|came back|comes back|another"
+    r"|not (?:yet )?(?:fixed|solved|resolved|gone)|hangs|fails)\b",
+    re.IGNORECASE,
+)
+"""What tells, behind such a word, that something is left."""
+
+
+def without_solved(findings: Sequence[Finding], facts: Facts, texts: Sequence[Text]) -> list[Finding]:
+    """The findings; those that a thread calls solved behind their lines are notes."""
+    if len(texts) != 1 or len(facts.scans) != 1 or all(each.severity is Severity.NOTE for each in findings):
+        return list(findings)
+    text, scan = texts[0], facts.scans[0]
+    said = [each for each in _SOLVED.finditer(text.text) if not _NOT.search(_line(text, each.end()))]
+    if not said or _OPEN.search(text.text, said[-1].end()):
+        return list(findings)
+    seen = text.evidence(said[-1].end() - 1)
+    good = min(max(scan.alive, scan.course.done), seen.line or 0)
+    return [_told(each, seen, good) for each in findings]
+
+
+def _line(text: Text, at: int) -> str:
+    begin, end = text.text.rfind("\n", 0, at) + 1, text.text.find("\n", at)
+    return text.text[begin : end if end > 0 else None][:600]
+
+
+def _told(finding: Finding, seen: Evidence, good: int) -> Finding:
+    """A note, where all lines of the evidence stand before the word and before a sign that a job went well since."""
+    lines = [each.line for each in finding.evidence if each.line is not None]
+    if finding.severity is Severity.NOTE or not lines or max(lines) >= good:
+        return finding
+    title = f"{finding.title} (solved since, as the text says, and a run is good after it)"
+    return replace(finding, severity=Severity.NOTE, title=title, evidence=(*finding.evidence, seen))
