@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.clues.prompts import host_before
-from busbw.doctor.clues.texts import Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.shown_texts import Text, texts_of
 from busbw.doctor.signature import Stage
 
 NAME = "routes-overlap"
