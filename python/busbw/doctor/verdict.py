@@ -19,6 +19,8 @@ from busbw.doctor.of_files import hidden_by_files, shown_by_files, unjudged_mach
 from busbw.machine.nccl.log_model import NcclLog
 
 MAX_NOTES = 5
+_NOT_SEARCHED = re.compile(r"tables of results|of the lines \d|costs? too much")
+"""In a note: where a table may stand that nobody looked for."""
 _IN_PART = re.compile(
     r"costs? too much|only the first .{1,40} were read|were searched for heads"
     r"|contradicts? (?:itself|themselves|each other)"
@@ -77,10 +79,13 @@ def _seen_of(scan: Scan) -> str | None:
     if (not went_on and not ended) or _last_words(scan) or scan.passed_over or _stands_still(scan):
         return None
     if went_on:
-        lines = f"{went_on} lines of progress, up to line {scan.alive}" if went_on > 1 else "a line shows it"
+        lines = f"{went_on} lines of progress, up to line {scan.alive}" if went_on > 1 else f"line {scan.alive}"
         progress = f"the job went on ({lines})"
         whole = scan.kinds["rows"] and scan.kinds["ends"] >= scan.kinds["headers"]
-        as_table = "; its benchmark's table is complete" if whole else "; the log ends while it goes on"
+        if whole and went_on == 1 and not ended:
+            progress, as_table = "its benchmark's table is complete", ""  # the table's last line is the one
+        else:
+            as_table = "; its benchmark's table is complete" if whole else "; the log ends while it goes on"
         end = " and ended as it should" if ended else as_table
     else:
         progress, end = f"the job says in line {ended} that it ended as it should", ""
@@ -143,7 +148,7 @@ def _judged_tables(facts: Facts) -> bool:
 
 def _read(facts: Facts) -> Iterator[str]:
     for log, scan in zip(facts.logs, facts.scans, strict=True):
-        parts = [f"{scan.lines} lines"]
+        parts = [f"{scan.lines - scan.unread} of {scan.lines} lines" if scan.unread else f"{scan.lines} lines"]
         if scan.kinds["nccl"]:
             parts.append(f"{scan.kinds['nccl']} of NCCL")
         parts += [f"of {word}" for word, key in (("PyTorch", "torch"), ("the kernel", "kernel")) if scan.kinds[key]]
@@ -171,7 +176,10 @@ def _unread(facts: Facts, told: Set[tuple[str, int | None]]) -> Iterator[str]:
     if len(facts.flights) == 1:
         yield "the flight recorder of the other ranks: one alone tells what its rank did, not who lags"
     if facts.logs and not facts.records:
-        yield "bandwidth: no table and no record was given, so nothing says how fast it ran"
+        in_part = any(map(_NOT_SEARCHED.search, facts.snapshot.notes))
+        rest = "no table was found in what was read, and the rest was not searched for one"
+        none = rest if in_part else "no table and no record was given"
+        yield f"bandwidth: {none}, so nothing says how fast it ran"
     for missing in list(dict.fromkeys(each.missing for each in facts.expected if each.missing))[:MAX_NOTES]:
         yield f"bandwidth: {missing}, so it could not be judged"
     if facts.stranger:
@@ -208,8 +216,9 @@ def _unread_log(log: NcclLog, scan: Scan, told: Set[tuple[str, int | None]]) -> 
             "NCCL_DEBUG=INFO"
         )
     elif not log.communicators or not any(each.ranks for each in log.communicators):
+        part = "what was read of it" if scan.passed_over else "it"
         yield (
-            f"{log.source}: no communicator's init is in it; give the log from its start, with NCCL_DEBUG=INFO "
+            f"{log.source}: no communicator's init is in {part}; give the log from its start, with NCCL_DEBUG=INFO "
             "and not WARN, of all ranks"
         )
     elif _initialised(log) and not scan.kinds["steps"] and not scan.kinds["rows"]:

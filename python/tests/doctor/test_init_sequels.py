@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from busbw.doctor.examine import examine
+from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
+from busbw.doctor.reading.inputs import Inputs, read_inputs
 
 from .test_corpus import loud
 
@@ -34,3 +37,13 @@ def test_what_ended_an_init_is_told_alone(lines: list[str], names: list[str], tm
     found = loud("\n".join([*lines, ""]), tmp_path)
     assert sorted(each.name for each in found) == names
     assert all(each.severity is not Severity.NOTE for each in found)
+
+
+def test_memory_that_cannot_be_shared_follows_from_a_missing_channel_of_imex(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "n1:7:9 [0] transport/p2p.cc:275 NCCL WARN Cuda failure 'invalid resource handle' cuMemImport\n"
+        "open of /dev/nvidia-caps-imex-channels/channel0: No such file or directory\n"
+    )
+    found = examine(gather(*read_inputs(Inputs(files=(str(log),)))))
+    assert [each.name for each in found if each.severity is not Severity.NOTE] == ["imex"]

@@ -66,3 +66,19 @@ def test_a_link_in_a_circle_is_passed_over_in_a_folder(tmp_path: Path, capsys: p
     assert "passed over: " in capsys.readouterr().out.replace("\n", " ")
     assert str(tmp_path / "circle") in listed([str(tmp_path)])
     assert main(["doctor", str(tmp_path / "circle")]) == 2
+
+
+def test_a_whole_table_is_called_complete_and_no_line_that_shows_something(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.log").write_text(table(1.0))
+    main(["doctor", str(tmp_path / "job.log")])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "job.log: its benchmark's table is complete; no fault" in said and "a line shows it" not in said
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a": "' + "x" * 200_000 + '"}'])
+def test_json_without_a_line_of_text_is_no_log(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    assert main(["doctor", str(tmp_path / "odd.json")]) == 2
+    assert "is JSON without any line of text: neither a log nor a record" in capsys.readouterr().err

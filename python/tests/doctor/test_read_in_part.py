@@ -56,3 +56,19 @@ def test_the_logs_of_many_ranks_may_cost_more_by_their_size(tmp_path: Path) -> N
         return EFFORT.left
 
     assert read(names) > enough / 20 > read(names[1:])
+
+
+def test_what_is_said_of_a_log_that_was_read_in_part_does_not_contradict_itself(tmp_path: Path) -> None:
+    """A table behind so many lines that nobody looked for it: its absence is not known."""
+    path = tmp_path / "job.log"
+    lines = [f"node1:40:{41 + at % 7} [0] NCCL INFO Channel {at:02}/0 : 0[0] -> 1[1] via P2P" for at in range(40_000)]
+    path.write_text("\n".join([*lines, "#       size    time   algbw   busbw", *lines, ""]))
+    EFFORT.left = ALLOWED / 100
+    facts = gather(*read_inputs(Inputs(files=(str(path),))))
+    told = verdict(facts, [])
+    [scan] = facts.scans
+    assert 0 < scan.unread < scan.lines
+    assert f"{scan.lines - scan.unread} of {scan.lines} lines" in told.read[0]
+    said = "\n".join(told.unread)
+    assert "no table was found in what was read, and the rest was not searched for one" in said
+    assert "no table and no record was given" not in said and "the file was read" not in said

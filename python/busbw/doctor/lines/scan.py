@@ -104,7 +104,7 @@ class Scanning:
         self.hit = 0
         """The last line of which a signature spoke."""
         self.ignored = False
-        self.passed_over = ""
+        self.passed_over, self.unread = "", 0
         self.last, self.first = LastError(), FirstFailure()
 
     def over(self, lines: Iterable[str]) -> Scan:
@@ -126,7 +126,7 @@ class Scanning:
         told = self.source, lines, self.hits, self.kinds, alive, self.course.ended
         return Scan(
             *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls,
-            passed_over=self.passed_over, beside=self.following.kept, parts=self.following.parts,
+            passed_over=self.passed_over, unread=self.unread, beside=self.following.kept, parts=self.following.parts,
             last_errors=frozenset(self.last.names),
             first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
             course=self.course, newest=self.newest,

@@ -40,6 +40,8 @@ class Scan:
     cut: bool = False
     passed_over: str = ""
     """Which lines were not looked at, and why."""
+    unread: int = 0
+    """How many of `lines` these are."""
     beside: Mapping[int, Beside] = field(default_factory=dict)
     last_errors: frozenset[str] = frozenset()
     """Signatures of what NCCL names as its last error, where a call of it failed."""

@@ -272,6 +272,7 @@ class Sieve:
         scanning = self.scanning
         scanning.kinds["nccl"] += self._repeated
         scanning.calls, scanning.passed_over = self._watching.ended(), self.limit.said
+        scanning.unread = self.limit.passed
 
     def _of(  # noqa: PLR0912 - a call for each of millions of lines would cost more than all looks together
         self, lines: Iterator[tuple[int, bytes]]

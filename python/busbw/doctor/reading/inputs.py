@@ -41,6 +41,8 @@ from busbw.records import Record, read_records
 
 HELD_BYTES = 64 << 10
 """A larger log stays on disk, and is read line by line."""
+FEW_WORDS = 8
+"""A larger object or list that begins with fewer words holds no line of a log."""
 MOST_FILES = 20_000
 """Of a folder: twice the ranks of the largest jobs."""
 DEEPEST = 6
@@ -241,6 +243,8 @@ def _add(  # noqa: PLR0911 - one for each kind of file
     machine = _TOPOLOGY.search(first) or (_LINKS.search(first) and _MATRIX.search(text))
     if text.lstrip().startswith("<") or (machine and not _CAN_REACH.search(first)):
         return _with_what_it_shows(snapshot, name), ()
+    if len(text) > HELD_BYTES and text.lstrip()[:1] in ("{", "[") and len(text.split(maxsplit=FEW_WORDS)) < FEW_WORDS:
+        raise UserError(f"{name} is JSON without any line of text: neither a log nor a record")
     # Any other text is a log: of PyTorch, the kernel, a launcher or a benchmark.
     return _with_log(snapshot, name, text), ()
 

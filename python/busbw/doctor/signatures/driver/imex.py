@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         r"IMEX daemon status is -?\d+ \(not READY\)",
     ),
     unless=("persistence file",),
-    explains=("nvls-multicast", "cuda-not-supported", "fabric-degraded"),
+    explains=("nvls-multicast", "cuda-not-supported", "fabric-degraded", "cuda-ipc"),
     confirm=(
         "nvidia-imex-ctl -N; systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; "
         "nvidia-smi -q | grep -A6 Fabric"
