@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.doctor.clues.texts import Text
+from busbw.doctor.shown_texts import Text
 
 STAMP = r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}Z? ?)?"
 """The time that a runner puts before each line."""
