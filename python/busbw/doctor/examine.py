@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
-from busbw.doctor.clues.held_down import with_held_down
 from busbw.doctor.clues.init_sequels import with_init_sequels
-from busbw.doctor.clues.losses import with_losses
-from busbw.doctor.clues.lost_files import with_lost_files
-from busbw.doctor.clues.power import with_power
-from busbw.doctor.clues.power_brake import with_brake
-from busbw.doctor.clues.restarts import with_restarts
+from busbw.doctor.clues.launch.restarts import with_restarts
+from busbw.doctor.clues.machine.held_down import with_held_down
+from busbw.doctor.clues.machine.power import with_power
+from busbw.doctor.clues.machine.power_brake import with_brake
+from busbw.doctor.clues.network.losses import with_losses
+from busbw.doctor.clues.releases.lost_files import with_lost_files
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
 from busbw.doctor.clues.together import with_left_out, with_loader, with_lock, with_others

@@ -158,7 +158,7 @@ def test_no_text_of_a_clue_is_too_long() -> None:
     english = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(english)
     texts = [text for rows in CLUES.values() for each in rows for text in (each.title, each.cure)]
-    for path in Path(str(clue_finders.__file__)).parent.glob("*.py"):
+    for path in Path(str(clue_finders.__file__)).parent.rglob("*.py"):
         texts += english.texts_of(path)
     assert len(texts) > 40
     assert [each for text in texts for each in english.too_long(text)] == []

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.clues import jobs as clue_jobs
-from busbw.doctor.clues import pods as clue_pods
-from busbw.doctor.clues import ports as clue_ports
 from busbw.doctor.clues import sequels
+from busbw.doctor.clues.launch import jobs as clue_jobs
+from busbw.doctor.clues.launch import pods as clue_pods
+from busbw.doctor.clues.network import ports as clue_ports
 from busbw.doctor.findings.ranks import build_lock
 from busbw.doctor.reading.smi_rows import spelled
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.doctor.clues import firewalls, nic_states, paths, peer_memory, releases_apart, visible
+from busbw.doctor.clues.machine import visible
+from busbw.doctor.clues.network import firewalls, nic_states, paths, peer_memory
+from busbw.doctor.clues.releases import releases_apart
 from busbw.doctor.finding import Severity
 
 from .asked import logs_of, loud

@@ -4,61 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from busbw.doctor.clues.addresses import for_itself_alone, given_by_program
-from busbw.doctor.clues.apart import slow_by_one, worn_memory
-from busbw.doctor.clues.batches import uneven_batches
-from busbw.doctor.clues.begins import first_node_late
-from busbw.doctor.clues.blocking_launch import launch_waits
-from busbw.doctor.clues.cgroups import limit_of_cgroup
-from busbw.doctor.clues.copies import copies_of_model
-from busbw.doctor.clues.decisions import decides_for_itself
-from busbw.doctor.clues.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
-from busbw.doctor.clues.ended_before import ended_before
-from busbw.doctor.clues.fabric_versions import of_another_release
-from busbw.doctor.clues.firewalls import refused_by_rules
-from busbw.doctor.clues.gids import (
+from busbw.doctor.clues.launch.begins import first_node_late
+from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given
+from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
+from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
+from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
+from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
+from busbw.doctor.clues.launch.ray import unplaced
+from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
+from busbw.doctor.clues.launch.tasks import tasks_overridden
+from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
+from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.machine.fabric_versions import of_another_release
+from busbw.doctor.clues.machine.hidden_driver import hidden_driver
+from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
+from busbw.doctor.clues.machine.nvlinks import counting_link
+from busbw.doctor.clues.machine.platforms import (
+    buffers_without_peers,
+    closed_modules,
+    interface_with_address,
+    no_instance_of_aws,
+)
+from busbw.doctor.clues.machine.visible import given_the_same
+from busbw.doctor.clues.machine.worn_card import one_card
+from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
+from busbw.doctor.clues.memory.copies import copies_of_model
+from busbw.doctor.clues.memory.offload import of_dask, of_offload
+from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
+from busbw.doctor.clues.memory.served import part_of_server
+from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.firewalls import refused_by_rules
+from busbw.doctor.clues.network.gids import (
     gid_of_namespace,
     gid_of_nobody,
     gid_of_program,
     gid_that_works,
     gid_without_interface,
 )
-from busbw.doctor.clues.given_gpus import fewer_gpus_given
-from busbw.doctor.clues.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
-from busbw.doctor.clues.gradients import without_gradients
-from busbw.doctor.clues.helpers import container_ended, receiver_of_tcpx
-from busbw.doctor.clues.hidden_driver import hidden_driver
-from busbw.doctor.clues.host_names import one_name_of_two
-from busbw.doctor.clues.imex_domain import session_of_host, without_domain
-from busbw.doctor.clues.interfaces import not_in_workers, not_listed
-from busbw.doctor.clues.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
-from busbw.doctor.clues.key_prefixes import names_apart
-from busbw.doctor.clues.launch_sizes import launch_sizes
-from busbw.doctor.clues.launched import launchers_per_node, peermem_not_loaded, without_launcher
-from busbw.doctor.clues.link_local import roce_without_address
-from busbw.doctor.clues.loaded_nccl import older_than_installed
-from busbw.doctor.clues.network import bad_cable, link_flaps, mtu_differs, other_port_answers
-from busbw.doctor.clues.nic_states import forced_relaxed, none_active, without_device_nodes
-from busbw.doctor.clues.node_ranks import evaluated_in_batch, nodes_alike
-from busbw.doctor.clues.nvlinks import counting_link
-from busbw.doctor.clues.octal import read_as_octal
-from busbw.doctor.clues.offload import of_dask, of_offload
-from busbw.doctor.clues.one_nic import one_nic_alone
-from busbw.doctor.clues.operations import counted_apart
-from busbw.doctor.clues.outgoing import taken_by_connection
-from busbw.doctor.clues.own_address import address_of_node
-from busbw.doctor.clues.own_name import name_of_own_host
-from busbw.doctor.clues.paths import lost_between
-from busbw.doctor.clues.peer_memory import not_registered
-from busbw.doctor.clues.platforms import (
-    buffers_without_peers,
-    closed_modules,
-    interface_with_address,
-    no_instance_of_aws,
-)
-from busbw.doctor.clues.pods import headless, killed_at_limit, pending_pod, worker_not_ready
-from busbw.doctor.clues.ports import blocked_ports, holder_of_port
-from busbw.doctor.clues.programs import (
+from busbw.doctor.clues.network.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
+from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
+from busbw.doctor.clues.network.host_names import one_name_of_two
+from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
+from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, without_device_nodes
+from busbw.doctor.clues.network.octal import read_as_octal
+from busbw.doctor.clues.network.one_nic import one_nic_alone
+from busbw.doctor.clues.network.outgoing import taken_by_connection
+from busbw.doctor.clues.network.own_address import address_of_node
+from busbw.doctor.clues.network.own_name import name_of_own_host
+from busbw.doctor.clues.network.paths import lost_between
+from busbw.doctor.clues.network.peer_memory import not_registered
+from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
+from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
+from busbw.doctor.clues.network.rdma_devices import not_given
+from busbw.doctor.clues.network.registered import size_by_hand
+from busbw.doctor.clues.network.tunnels import first_is_tunnel
+from busbw.doctor.clues.network.ucx import built_without_cuda
+from busbw.doctor.clues.network.visitors import by_first_bytes
+from busbw.doctor.clues.program.batches import uneven_batches
+from busbw.doctor.clues.program.blocking_launch import launch_waits
+from busbw.doctor.clues.program.decisions import decides_for_itself
+from busbw.doctor.clues.program.ended_before import ended_before
+from busbw.doctor.clues.program.gradients import without_gradients
+from busbw.doctor.clues.program.key_prefixes import names_apart
+from busbw.doctor.clues.program.launch_sizes import launch_sizes
+from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
     behind_main_process,
     loaded_library,
@@ -68,25 +80,13 @@ from busbw.doctor.clues.programs import (
     several_launchers,
     uneven_gather,
 )
-from busbw.doctor.clues.rails import no_host_of_job, rails_apart
-from busbw.doctor.clues.ray import unplaced
-from busbw.doctor.clues.rdma_devices import not_given
-from busbw.doctor.clues.registered import size_by_hand
-from busbw.doctor.clues.releases import of_links
-from busbw.doctor.clues.releases_apart import releases_apart
-from busbw.doctor.clues.resume import resumed_apart
-from busbw.doctor.clues.rooms import held_before_start, of_allocator, of_llama, of_ray_node
-from busbw.doctor.clues.served import part_of_server
-from busbw.doctor.clues.shards import uneven_shards
-from busbw.doctor.clues.splits import index_of_first_node, on_another_disk, sequence_in_parts
-from busbw.doctor.clues.starts import spawned_twice, without_srun, worlds_apart
-from busbw.doctor.clues.tasks import tasks_overridden
+from busbw.doctor.clues.program.resume import resumed_apart
+from busbw.doctor.clues.program.shards import uneven_shards
+from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
+from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
+from busbw.doctor.clues.releases.releases_apart import releases_apart
+from busbw.doctor.clues.releases.too_old import of_links
 from busbw.doctor.clues.texts import Sharper, Text
-from busbw.doctor.clues.tunnels import first_is_tunnel
-from busbw.doctor.clues.ucx import built_without_cuda
-from busbw.doctor.clues.visible import given_the_same
-from busbw.doctor.clues.visitors import by_first_bytes
-from busbw.doctor.clues.worn_card import one_card
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 

@@ -10,8 +10,8 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
-from busbw.doctor.clues.other_release import with_other_release
 from busbw.doctor.clues.refuted import without_refuted
+from busbw.doctor.clues.releases.other_release import with_other_release
 from busbw.doctor.clues.texts import Sharper, Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
-from busbw.doctor.clues.sockets_suffice import SOCKETS, sockets_suffice
+from busbw.doctor.clues.network.sockets_suffice import SOCKETS, sockets_suffice
 from busbw.doctor.clues.solved import without_solved
 from busbw.doctor.clues.texts import Text, texts_of
 from busbw.doctor.facts import Facts

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.base.text import clean
-from busbw.doctor.clues.power import SUPPLY, gpus_named, is_of_slowdown, lines_of_hosts
+from busbw.doctor.clues.machine.power import SUPPLY, gpus_named, is_of_slowdown, lines_of_hosts
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 

@@ -9,7 +9,7 @@ from statistics import median
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
-from busbw.doctor.clues.power import gpus_named, is_of_slowdown, lines_of_hosts
+from busbw.doctor.clues.machine.power import gpus_named, is_of_slowdown, lines_of_hosts
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 

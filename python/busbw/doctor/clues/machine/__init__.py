@@ -1,0 +1,1 @@
+"""GPUs and machines that stand apart, by their rows, counters and makes."""

@@ -1,0 +1,1 @@
+"""Whose memory is full, and with what."""

@@ -1,0 +1,1 @@
+"""Addresses, ports, NICs and ways between hosts, as commands beside an error show them."""

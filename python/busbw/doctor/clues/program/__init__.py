@@ -1,0 +1,1 @@
+"""What the program itself does on some ranks and not on others."""

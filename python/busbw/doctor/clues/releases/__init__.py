@@ -1,0 +1,1 @@
+"""Releases of NCCL and its files that do not fit each other."""
