@@ -283,6 +283,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
           f"busId {rank + 1}000 commId 0x9 - Init {state}" for state in ("START", "COMPLETE") for rank in range(2)),
         "n0:9:11 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC", "Then it just hangs.",
         "$ cat /proc/cmdline", "BOOT_IMAGE=/vmlinuz ro amd_iommu=on quiet"),)),
+    "loss-nan": lambda: healthy(logs=(log(
+        *(f"step {n} loss {2.5 if n < 9 else 'nan'} time 0.4 s" for n in range(30))),)),
     "ranks-alone": lambda: healthy(logs=(shown(
         *(f"[1,{n}]<stdout>:rank 0 of 1 on cuda:0, one of DDP" for n in range(2))),)),
     "build-lock": lambda: healthy(

@@ -19,7 +19,12 @@ from .corpus import healthy
 from .corpus.load import cases, number_of
 from .test_corpus import loud
 
-FEW = [each for each in cases() if number_of(each.name) % 40 == 0 and "table" not in each.name]
+FEW = [
+    each
+    for each in cases()
+    if number_of(each.name) % 40 == 0 and "table" not in each.name and "runs-differ" not in each.expected
+]
+"""Rows of tables have no width of a terminal left: those that only they tell are left out."""
 
 
 def broken(text: str, width: int) -> str:

@@ -68,7 +68,7 @@ def test_a_case_that_was_not_measured_says_nothing_of_ports() -> None:
     [
         (rail_record(1.1), "broadcast", ONE),
         (rail_record(1.1), "sendrecv", ONE),
-        (rail_record(40.0), "reduce", FEW),
+        (rail_record(30.0), "reduce", FEW),
         (rail_record(340.0), "broadcast", ENOUGH),
         (rail_record(11.5, name="Tesla V100-SXM2-32GB"), "all_reduce", ENOUGH),  # rings over one port of 100 Gb/s
         (rail_record(20.0, name="NVIDIA H20"), "all_reduce", FEW),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from busbw.doctor.clues.texts import Text
 from busbw.doctor.finding import Finding, Severity
 
-_LAST = frozenset({"memlock", "ibv-call-failed", "stands-still"})
+_LAST = frozenset({"memlock", "ibv-call-failed", "stands-still", "networks-differ", "network-interface"})
 """Names that tell less of the cause than others that say the same of it."""
 _APART = "containers-apart"
 _OF_RDMA = frozenset({"libibverbs-missing", "ib-devices-missing", "wrong-interface", "slow-transport"})

@@ -73,6 +73,8 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Words without which an expression cannot be found in a line."""
+SHOWN_WORDS = _WATCHED["shown"]
+"""Those of lines at which findings look as they stand."""
 _ALWAYS = frozenset(name for name, words in _WATCHED.items() if not words)
 _NAMES = tuple(_WATCHED)
 _MAX_PLANS = 20_000

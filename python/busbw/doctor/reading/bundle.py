@@ -15,6 +15,7 @@ from busbw.base.bounds import bounded
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk, open_to_read, write_whole
 from busbw.base.secrets import hide, hide_random
+from busbw.doctor.lines.candidates import SHOWN_WORDS
 from busbw.doctor.lines.scan import DIGITS, MAX_SHAPES, knowing
 from busbw.doctor.reading.codec import decode, encode
 from busbw.doctor.reading.flight import bare, looks_like
@@ -149,6 +150,9 @@ def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     key = line.encode("utf-8", "replace").translate(None, DIGITS)
     if not shapes.get(key, True):
         return False
+    lowered = line.lower()
+    if any(word in lowered for word in SHOWN_WORDS):
+        return True  # findings may look at it: what the scan counts as shown
     line, known = knowing(line, tuple(SIGNATURES.values()))
     if len(shapes) < MAX_SHAPES:
         shapes[key] = bool(known)

@@ -41,6 +41,8 @@ _TELLING = re.compile(
     r"|\brank\W{1,2}0(?:/| (?:out )?of )1\b|\bprocess 0 of 1\b|\bworld[_ ]size\W{1,3}1\b|\bwaiting for data\b"
     r"|\bbound to (?:socket|package)|hwloc_base_binding_policy|\bbind-to (?:core|hwthread)"
     r"|\bdata(?:_time)?\b\W{1,4}\d|^\W{0,4}GPU\d{1,2}\s|\bRTX [45]0(?:\d0\b|00 series)|\b(?:intel|amd)_iommu="
+    r"|\bethtool \w|\w_perf\b|\bloss\W{1,4}[+-]?(?:nan|inf)\b|!{8}|\bp2p[- ](?:fork|patch|driver)|\bpatched\b"
+    r"|^\s{1,20}\d{1,14}\s{1,14}\d{1,14}\s{1,12}[a-z]\w{1,12}\s{1,12}[a-z]\w{1,12}\s"
     r"|\bSpeed: \d{2,6}Mb/s|cuda graph addresses|\bcustom_all_reduce"
     # The output of `ray status`.
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"

@@ -29,6 +29,8 @@ GRAVE = 0.25
 """Of what the slowest type gives at least: hosts that are sold with so little have one port of sockets, a choice."""
 TYPES = 3
 """Of so many types the slowest says what hosts with these GPUs have; of fewer there may be slower ones."""
+FALLS = 3.0
+"""Times what the largest size reaches: so much at another one shows that the hosts can do more, a choice."""
 OF_A_SLOT = 0.25
 """Half of what half the lanes carry through the host: cards of a server lie in wider slots, a choice."""
 
@@ -49,6 +51,10 @@ def _is_told(facts: Facts, record: Record) -> bool:
     return any(True for each in (one_rail, nvlink_domain) for _ in each.examine(alone))
 
 
+def _of(record: Record, collective: str) -> list[Case]:
+    return [each for each in record.cases if each.collective == collective and each.outcome == "measured"]
+
+
 def _largest(record: Record) -> list[Case]:
     """The largest size of each collective."""
     found = dict[str, Case]()
@@ -66,6 +72,8 @@ def _of_hosts(record: Record, place: Place) -> Finding | None:
     # Hosts of one NVLink domain may be of two racks: what NICs carry is the least.
     least = [(each, expected(record, replace(each, domain=0), place)) for each in types]
     for case in _largest(record):
+        if any((each.busbw_GBps or 0.0) > FALLS * (case.busbw_GBps or 0.0) for each in _of(record, case.collective)):
+            continue  # a table that falls at one size is told as that
         at = record.cases.index(case)
         rates = [(_low(found[at], each, place), each) for each, found in least if at in found]
         low, slowest = min(rates, key=lambda each: each[0], default=(0.0, None))

@@ -36,6 +36,8 @@ _ROW = re.compile(
     r"\s{1,20}(?P<bytes>\d{1,14})\s{1,14}\d{1,14}\s{1,12}[a-z]\w{1,12}(?:\s{1,12}[a-z]\w{1,12})?\s{1,12}-?\d{1,6}\s{1,12}"
     r"\d[\d.]{0,12}\s{1,12}\d[\d.]{0,12}\s{1,12}(?P<busbw>\d[\d.]{0,12})\s"
 )
+_IN_TURN = frozenset({"NCCL_ALGO", "NCCL_PROTO"})
+"""What somebody sets to several values in turn, to see what each gives."""
 _NO_CHOICE = frozenset({"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_IB_SL", "NCCL_IB_TC"})
 """What changes no rate, and what the finding of service levels tells."""
 _ECE = re.compile(r"\bset_ece=\{supported=1")
@@ -197,6 +199,8 @@ def _by_setting(runs: list[_Run]) -> Finding | None:
             if len(names) != 1 or not _alike(fast, slow) or fast.version != slow.version:
                 continue
             name = names.pop()
+            if name in _IN_TURN and name in theirs:
+                continue  # each algorithm by itself: they differ by their nature
             factor, size = _factor(fast, slow)
             # What somebody switched off to see what it gives is no fault: the faster run has to be the one with it.
             if name in mine and factor >= FASTER:

@@ -26,7 +26,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         yield bare
     yield from _unbridged(machine, facts.snapshot.logs)
     if not parted:
-        yield from _half_bridged(machine)
+        yield from _half_bridged(machine, facts.snapshot.logs)
     for gpu in machine.gpus:
         if gpu.index in parted or _is_of_another_kind(machine, gpu):
             continue  # told as what it is
@@ -110,7 +110,7 @@ def _unbridged(machine: Machine, texts: Sequence[TextFile]) -> Iterator[Finding]
     )  # fmt: skip
 
 
-def _half_bridged(machine: Machine) -> Iterator[Finding]:
+def _half_bridged(machine: Machine, texts: Sequence[TextFile]) -> Iterator[Finding]:
     """Pairs of cards of which both show only a part of the links that a bridge has: it makes no full contact."""
     told = set[str]()
     for gpu in machine.gpus:
@@ -119,27 +119,25 @@ def _half_bridged(machine: Machine) -> Iterator[Finding]:
         peer = next((each for each in machine.gpus if each.key == gpu.nvlinks[0].target), None)
         of_one = _LINKS_OF_TURING if gpu.sm == _TURING else _LINKS_OF_BRIDGE
         have = gpu.nvlink_count
-        # Of Turing some cards have one link alone, and so the list of links has to show that one is down.
-        if (
-            peer is None
-            or peer.nvlink_count != have
-            or not have % of_one
-            or (gpu.sm == _TURING and not gpu.nvlinks_down)
-        ):
+        # Some cards have fewer links, and listings are cut: the list of links has to show that one is down.
+        if peer is None or peer.nvlink_count != have or not have % of_one or not gpu.nvlinks_down:
             continue
         told |= {gpu.key, peer.key}
         whole = have + of_one - have % of_one
+        swapped = _swapped([gpu, peer], texts)
+        since = "; they are inactive since a GPU there was swapped" if swapped else ""
         yield Finding(
             NAME, Severity.ERROR,
             f"the NVLink bridge between {gpu.key} and {peer.key} works in part only: {have} of {whole} links are "
-            "active on both cards, as of a bridge that does not sit well or is broken",
+            f"active on both cards, as of a bridge that does not sit well or is broken{since}",
             (
                 Evidence(
                     f"{have} active, {gpu.nvlinks_down or whole - have} inactive of {gpu.name or 'it'}", machine.source
                 ),
+                *((swapped,) if swapped else ()),
             ),
             Cost("NCCL may hang over these links, and what works is slower", whole / have, "links of the bridge"),
-            "seat the bridge anew on both cards (its size must fit the slots' distance), or replace it; all links of "
+            "seat or replace it, on both cards (the bridge's size must fit the slots' distance): all links of "
             "`nvidia-smi nvlink -s` must be active, and nvidia-smi must answer at once. Until then NCCL_P2P_DISABLE=1. "
             "ACS, IOMMU and NCCL's release are not at fault",
             _PROOF,
