@@ -2,8 +2,10 @@
 #include "engine/record/nccl_conf.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <tuple>
@@ -16,13 +18,21 @@ namespace {
 
 using Told = std::tuple<std::string, std::string, int, bool>;
 
+// Tests run beside each other, each in a process of its own.
+std::string own_file(const std::string& ending) {
+  return ::testing::TempDir() + "busbw_test-" + std::to_string(::getpid()) + ending;
+}
+
 // A file with this text, named by NCCL_CONF_FILE, or by another variable.
 class Conf {
  public:
   explicit Conf(const std::string& text, const std::string& more = "NCCL_DEBUG=WARN")
-      : path_(::testing::TempDir() + "busbw_test.conf"), variable_("NCCL_CONF_FILE=" + path_), more_(more) {
+      : path_(own_file(".conf")), variable_("NCCL_CONF_FILE=" + path_), more_(more) {
     std::ofstream(path_, std::ios::binary) << text;
   }
+  Conf(const Conf&) = delete;
+  Conf& operator=(const Conf&) = delete;
+  ~Conf() { std::remove(path_.c_str()); }
 
   std::vector<Told> told(int version = 23007) {
     std::vector<Told> found;
@@ -93,7 +103,7 @@ TEST(NcclConf, IsBounded) {
 }
 
 TEST(ActingFiles, AreThoseThatAConfNamesToo) {
-  const std::string graph = ::testing::TempDir() + "busbw_test_graph.xml";
+  const std::string graph = own_file("_graph.xml");
   std::ofstream(graph) << "<graphs/>";
   const auto hashed = [](const Conf& conf) {
     const Variables files = acting_files(conf.environment(), 23007);
