@@ -114,6 +114,7 @@ TEST(ActingFiles, AreThoseThatAConfNamesToo) {
   EXPECT_EQ(hashed(Conf("NCCL_GRAPH_FILE=" + graph + "\n")), 1);
   EXPECT_EQ(hashed(Conf("NCCL_GRAPH_FILE=" + graph + "\n", "NCCL_GRAPH_FILE=")), 0);  // the environment wins
   EXPECT_EQ(hashed(Conf("NCCL_TUNER_PLUGIN=ofi\n")), 0);
+  std::remove(graph.c_str());
 }
 
 }  // namespace
