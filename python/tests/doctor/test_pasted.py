@@ -33,7 +33,49 @@ def broken(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-FORMS: dict[str, Callable[[str], bytes]] = {
+LISTING = 12
+
+
+def in_front(front: Callable[[int], str]) -> Callable[[str], bytes]:
+    """Puts the same, or what grows with its number, before each line."""
+    return lambda text: "\n".join(front(at) + line for at, line in enumerate(text.split("\n"), 1)).encode()
+
+
+def as_objects(text: str, **more: str) -> bytes:
+    """As services keep lines, each an object of its own."""
+    return "\n".join(
+        json.dumps({"log": f"{line}\n", "time": stamp(at), **more}) for at, line in numbered(text)
+    ).encode()
+
+
+def numbered(text: str) -> list[tuple[int, str]]:
+    return list(enumerate(text.split("\n"), 1))
+
+
+def stamp(at: int) -> str:
+    return f"2026-03-04T{at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02}.{at * 7919 % 10**9:09}Z"
+
+
+FRONTS: dict[str, Callable[[str], bytes]] = {
+    "a quote": in_front(lambda _: "> "),
+    "a block": in_front(lambda _: "    "),
+    "numbers": in_front(lambda at: f"{at:6}\t"),
+    "kubectl": in_front(lambda _: "[pod/train-worker-0/pytorch] "),
+    "stern": in_front(lambda _: "train-worker-0 pytorch "),
+    "compose": in_front(lambda _: "worker-1  | "),
+    "a runtime": in_front(lambda at: f"{stamp(at)} stdout F "),
+    "journald": in_front(
+        lambda at: f"Mar 04 {at // 3600 % 24:02}:{at // 60 % 60:02}:{at % 60:02} gpu-07 python3[31337]: "
+    ),
+    "an algorithm": in_front(lambda at: f"{stamp(at)[:23].replace('T', ' ')} | algo-1 | "),
+    "srun": in_front(lambda _: "0: "),
+    "mpirun": in_front(lambda _: "[1,0]<stdout>:"),
+    "SageMaker": in_front(lambda _: "[1,mpirank:0,algo-1]<stdout>:"),
+    "Ray": in_front(lambda _: "\x1b[36m(RayWorkerWrapper pid=4242, ip=10.0.3.7)\x1b[0m "),
+    "colours": lambda text: "\n".join(f"\x1b[31m{line}\x1b[0m" for line in text.split("\n")).encode(),
+    "objects": as_objects,
+}
+FORMS: dict[str, Callable[[str], bytes]] = FRONTS | {
     "80 columns": lambda text: broken(text, 80).encode(),
     "120 columns": lambda text: broken(text, 120).encode(),
     "HTML": lambda text: html.escape(text).encode(),
@@ -47,6 +89,15 @@ FORMS: dict[str, Callable[[str], bytes]] = {
 def test_the_cause_is_named_in_every_form(form: str, tmp_path: Path) -> None:
     missed = [each.name for each in FEW if first(FORMS[form](each.text), tmp_path) not in each.expected]
     assert len(FEW) > 20 and missed == []
+
+
+@pytest.mark.parametrize("form", FRONTS)
+def test_healthy_logs_stay_healthy_in_every_form(form: str, tmp_path: Path) -> None:
+    few = [(name, text) for name, text in healthy.logs() if number_of(name) % 9 == 4]
+    if form == "a block":  # fewer lines with an indent may be a part of a listing
+        few = [(name, text) for name, text in few if text.count("\n") > LISTING]
+    assert len(few) > 8
+    assert [name for name, text in few if first(FRONTS[form](text), tmp_path)] == []
 
 
 @pytest.mark.parametrize("form", ["a list", "a string"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.doctor.lines.moments import moment_of
@@ -63,6 +63,14 @@ class Hit:
             self.groups[tuple(groups.items())] = None
         if len(self.who) < MAX_WHO and (who := speaker(line)):
             self.who[who] = None
+
+    def told_before(self, fronts: Sequence[str]) -> None:
+        """What stood before its lines: who says them, and when, where the lines themselves do not."""
+        moments = [moment for front in fronts if (moment := moment_of(front)) is not None]
+        if not self.dated and moments:
+            self.dated, self.when, self.until = len(moments), min(moments), max(moments)
+        if not self.who:
+            self.who |= dict.fromkeys(who for front in fronts if (who := speaker(front)))
 
     def _make_room(self, number: int, line: str, names: frozenset[str]) -> None:
         """Keep that line in place of the last one whose part other kept lines tell as well."""

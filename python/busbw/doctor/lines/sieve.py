@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from itertools import chain, islice
@@ -190,12 +190,7 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         key = next((key for key in (*_SAYS, *_HOLDS) if key in found and not _is_about(found[key])), None)
         if key is None:
             return
-        said = found[key]
-        more = [f"{name}: {found[name]}" for name in _DETAILS if _tells(found.get(name))]
-        more += [f"at: {found[name]}" for name in _TIMES if isinstance(found.get(name), str)][:1]
-        if isinstance(said, str) and more and _object_in(said) is None and not _is_of_nccl(said):
-            # Structured loggers keep what happened apart from the sentence.
-            said = ", ".join([said.rstrip("\n"), *more])
+        said = _with_details(found, found[key])
         bad = bad or any(_is_bad(found.get(name)) for name in _LEVELS)
         yield from _parts(said, depth + 1, bad=bad)
         if key in _SAYS and isinstance(said, str):
@@ -208,6 +203,18 @@ def _parts(found: object, depth: int, *, bad: bool) -> Iterator[str]:
         pair = len(found) == 2 and all(isinstance(each, str) for each in found) and found[0].isdigit()
         for each in found[1:] if pair else found:
             yield from _parts(each, depth + 1, bad=bad)
+
+
+def _with_details(found: Mapping[str, object], said: object) -> object:
+    """What an object says, with what it keeps apart from the sentence, and when."""
+    if not isinstance(said, str) or _object_in(said) is not None:
+        return said
+    more = [f"{name}: {found[name]}" for name in _DETAILS if _tells(found.get(name))]
+    when = next((each for name in _TIMES if isinstance(each := found.get(name), str)), "")
+    if when:
+        more.append(f"at: {when}")
+    # Structured loggers keep what happened apart from the sentence.
+    return ", ".join([said.rstrip("\n"), *more]) if more and not _is_of_nccl(said) else said
 
 
 def _is_of_nccl(said: str) -> bool:

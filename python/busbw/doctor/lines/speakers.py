@@ -6,8 +6,11 @@ import re
 
 MAX_LOOK = 600
 """Characters of a line in which a rank is looked for."""
-_IN_FRONT = r"\[(?:default|rank ?|Rank |RANK:|PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): |\[\d{1,6},(\d{1,7})\]<std"
-"""As torchrun, PyTorch, srun -l and mpirun --tag-output write it."""
+_IN_FRONT = (
+    r"\[(?:default|rank ?|Rank |RANK:|PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): "
+    r"|\[\d{1,6},(?:mpirank:)?(\d{1,7})(?:,[\w-]{1,60})?\]<std"
+)
+"""As torchrun, PyTorch, srun -l, mpirun --tag-output and SageMaker write it."""
 _RANK = re.compile(_IN_FRONT, re.ASCII)
 _RANK_OR_WORKER = re.compile(
     _IN_FRONT + r"|^\W{0,3}(?:global )?rank[ =:]{1,2}(\d{1,7})\b|\bTP(\d{1,4})\b[^\n\]]{0,20}\]", re.ASCII
@@ -15,7 +18,8 @@ _RANK_OR_WORKER = re.compile(
 _NAMED = re.compile(r"\brank\W{1,3}(\d{1,7})\b", re.IGNORECASE)
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 _PREFIX = re.compile(
-    r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: |\[\d{1,6},\d{1,7}\]<\w+>:"
+    r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: "
+    r"|\[\d{1,6},(?:mpirank:)?\d{1,7}(?:,[\w-]{1,60})?\]<\w+>:"
     r"|\(\w[^)\n]{0,60}pid=\d{1,8}[^)\n]{0,60}\) ?)"
 )
 

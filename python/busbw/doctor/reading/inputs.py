@@ -19,6 +19,7 @@ from busbw.doctor.reading.bundle import is_bundle, read_bundle
 from busbw.doctor.reading.execution_trace import looks_like as is_execution_trace
 from busbw.doctor.reading.flight import MAX_BYTES as MAX_FLIGHT_BYTES
 from busbw.doctor.reading.flight import looks_like
+from busbw.doctor.reading.in_front import bare
 from busbw.doctor.reading.mixed import (
     as_conf,
     assignments,
@@ -297,8 +298,8 @@ def _with_what_it_shows(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _with_log(snapshot: Snapshot, name: str, start: str) -> Snapshot:
     """A log, and the machine that outputs in it show."""
-    if may_show_machine(start) and Path(name).stat().st_size <= MAX_BYTES:
-        text = _text(name).text or ""
+    if may_show_machine(bare(start)) and Path(name).stat().st_size <= MAX_BYTES:
+        text = bare(_text(name).text or "")
         EFFORT.spend(len(text) * PER_MIB_LOOKED_AT / MIB)
         if (found := with_pieces(snapshot, name, text)) is not None:
             return found

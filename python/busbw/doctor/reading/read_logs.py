@@ -14,9 +14,11 @@ from busbw.base.effort import EFFORT, per_mib
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk
 from busbw.base.pool import mapped
+from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.scan import Scanning
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.sieve import Sieve, is_json_log, lines_in, numbered_in, said_in
+from busbw.doctor.reading.in_front import unwrapped
 from busbw.doctor.reading.packed import is_packed, opened, read_first, was_cut
 from busbw.doctor.reading.pasted import restored
 from busbw.doctor.reading.snapshot import TextFile
@@ -67,10 +69,24 @@ def _read_within(given: tuple[float, TextFile]) -> tuple[NcclLog, Scan]:
 
 def restored_lines(file: TextFile) -> list[tuple[int, bytes]] | None:
     """The lines of a small log as they were before it was pasted; None where nothing was done to it."""
-    if file.text is None or is_json_log(file.text[:4096].encode("utf-8", "replace").lstrip()):
+    if file.text is None:
         return None
-    lines = restored(file.text)
-    return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
+    if not is_json_log(file.text[:4096].encode("utf-8", "replace").lstrip()):
+        lines = restored(file.text)
+        return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
+    said = unwrapped(file.text)
+    text = "\n".join(each.text for each in said)
+    numbered = restored(text) or enumerate(text.split("\n"), 1)
+    return [(said[at - 1].number, line.encode("utf-8", "replace")) for at, line in numbered]
+
+
+def _with_fronts(scan: Scan, text: str) -> Scan:
+    """The scan of lines without what stood before each, with the ranks and times that stood there."""
+    fronts = {each.number: each.front for each in unwrapped(text) if each.front}
+    moments = [moment for front in fronts.values() if (moment := moment_of(front)) is not None]
+    for hit in scan.hits.values() if fronts else ():
+        hit.told_before([front for number, _ in hit.lines if (front := fronts.get(number))])
+    return replace(scan, newest=scan.newest if scan.newest is not None or not moments else max(moments))
 
 
 def size_of(file: TextFile) -> int:
@@ -95,6 +111,8 @@ def _read(file: TextFile) -> tuple[NcclLog, Scan]:
         )
         cut = file.cut or was_cut(stream)
     scanned = scanning.finished(sieve.lines)
+    if file.text is not None:
+        scanned = _with_fronts(scanned, file.text)
     return log, replace(scanned, cut=True) if cut else scanned
 
 
