@@ -46,24 +46,51 @@ _AT = re.compile(r", at: (?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,20})$")
 _DAY = len("Mar 04 05:06:07")
 _OWN = re.compile(r"\[rank\d|[A-Z][a-z]{2} [ \d]\d \d\d:|[A-Za-z][\w.-]{0,80}: ")
 """PyTorch names the rank in front of tracebacks alone, a journal its service and pdsh the host: lines need them."""
+_OF_RUNTIME = re.compile(
+    r"\S std(?:out|err) [FP] "
+    r"|^\w{3} [ \d]\d [\d:]{8} \S{1,80} (?:python[\d.]{0,5}|torchrun|bash|sh|docker|mpirun|srun)\["
+)
+"""What no program writes by itself: a container's runtime, and the journal before what a job says."""
 _BEGINS = re.compile(r"\s|\[?\d{4}-\d\d-\d\d|\| [\w.-]{1,60} \||$")
 
 
-_Cut = Callable[[str], int]
+Cut = Callable[[str], int]
 """How many letters of a line are not its own."""
 
 
 def parted(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     """(what stands before each line, the lines without it), where nearly all lines have it."""
-    fronts, rests = [""] * len(lines), list(lines)
+    cuts = learned(lines)
+    at = [begin(line, cuts) for line in lines] if cuts else [0] * len(lines)
+    return [line[:end] for line, end in zip(lines, at, strict=True)], [
+        line[end:] for line, end in zip(lines, at, strict=True)
+    ]
+
+
+def learned(lines: Sequence[str]) -> tuple[Cut, ...]:
+    """What stands before nearly all of the lines, from the outermost on; nothing where they are as written."""
+    cuts = list[Cut]()
     for _ in range(_LAYERS):
-        cut = _marks(rests) or _numbers(rests) or _launcher(rests) or _times(rests)
+        cut = _marks(lines) or _numbers(lines) or _launcher(lines) or _times(lines)
         if cut is None:
             break
-        at = [cut(line) for line in rests]
-        fronts = [front + line[:end] for front, line, end in zip(fronts, rests, at, strict=True)]
-        rests = [line[end:] for line, end in zip(rests, at, strict=True)]
-    return fronts, rests
+        cuts.append(cut)
+        lines = [line[cut(line) :] for line in lines]
+    return tuple(cuts)
+
+
+def begin(line: str, cuts: Sequence[Cut]) -> int:
+    """Where a line's own words begin."""
+    at = 0
+    for cut in cuts:
+        at += cut(line[at:])
+    return at
+
+
+def without_time(line: str) -> tuple[str, str]:
+    """(the time that was put behind what an object says, the line without it)."""
+    found = _AT.search(line[-_STAMPED:])
+    return (f"{found['time']} ", line.removesuffix(found[0])) if found else ("", line)
 
 
 def bare(text: str) -> str:
@@ -90,8 +117,8 @@ def unwrapped(text: str) -> Sequence[Line]:
     fronts, rests = parted([uncoloured(line.decode("utf-8", "replace")) for _, line in objects])
     lines = []
     for (number, _), front, rest in zip(objects, fronts, rests, strict=True):
-        at = _AT.search(rest[-_STAMPED:])
-        lines.append(Line(number, f"{at['time']} {front}" if at else front, rest.removesuffix(at[0]) if at else rest))
+        time, said = without_time(rest)
+        lines.append(Line(number, time + front, said))
     return lines
 
 
@@ -110,7 +137,7 @@ def _mostly(words: re.Pattern[str], said: Sequence[str]) -> bool:
     return 2 * sum(words.match(f"{line} ") is not None for line in first) > len(first)
 
 
-def _shared(begin: str, lines: Sequence[str], fewest: int = _FEWEST) -> _Cut | None:
+def _shared(begin: str, lines: Sequence[str], fewest: int = _FEWEST) -> Cut | None:
     """What takes that begin off each line, where nearly all have it."""
     said, short = _said(lines), begin.rstrip()
     have = sum(line.startswith(begin) or line == short for line in said)
@@ -119,7 +146,7 @@ def _shared(begin: str, lines: Sequence[str], fewest: int = _FEWEST) -> _Cut | N
     return lambda line: len(begin) if line.startswith(begin) else len(short) if short and line == short else 0
 
 
-def _marks(lines: Sequence[str]) -> _Cut | None:
+def _marks(lines: Sequence[str]) -> Cut | None:
     """A quote's mark, an indent or a container's name."""
     first = next((line for line in lines if line.strip()), "")
     if first[:1] in " \t":
@@ -138,7 +165,7 @@ def _is_block(lines: Sequence[str], indent: int) -> bool:
     return len(said) > _PART or any(_OF_LOG.match(line, indent) for line in said)
 
 
-def _launcher(lines: Sequence[str]) -> _Cut | None:
+def _launcher(lines: Sequence[str]) -> Cut | None:
     """A launcher's name of the rank, where it is one and the same: of several ranks the lines need it."""
     for line in _said(lines)[:_FEW]:
         # A line may have a time or name of its own behind it.
@@ -149,24 +176,28 @@ def _launcher(lines: Sequence[str]) -> _Cut | None:
     return None
 
 
-def _times(lines: Sequence[str]) -> _Cut | None:
+def _times(lines: Sequence[str]) -> Cut | None:
     """Times that a service put before each line: before rests of texts as well, which no program writes so."""
     said = _said(lines)
     if not _mostly(_STAMP, said):
         return None
-    ends = [found.end() if (found := _STAMP.match(f"{line} ")) else -1 for line in said]
-    have = sum(end >= 0 for end in ends)
-    if len(said) < _ENOUGH or have < _SHARE * len(said):
+    stamped = [(line, found.end()) for line in said if (found := _STAMP.match(f"{line} "))]
+    if len(said) < _ENOUGH or len(stamped) < _SHARE * len(said):
         return None
-    services = {line[_DAY : end if end >= 0 else 0] for line, end in zip(said, ends, strict=True)} - {""}
+    services = {line[_DAY:end].rstrip() for line, end in stamped}
     if said[0][:1].isalpha() and len(services) > 1:
         return None
-    if not any(_BEGINS.match(line[end:]) for line, end in zip(said, ends, strict=True) if end >= 0):
+    if not _OF_RUNTIME.search(said[0]) and not any(_BEGINS.match(line[end:]) for line, end in stamped):
         return None
-    return lambda line: found.end() if (found := _STAMP.match(line)) else len(line) if _STAMP.match(f"{line} ") else 0
+    return _stamp_ends
 
 
-def _numbers(lines: Sequence[str]) -> _Cut | None:
+def _stamp_ends(line: str) -> int:
+    found = _STAMP.match(f"{line} ")
+    return min(found.end(), len(line)) if found else 0
+
+
+def _numbers(lines: Sequence[str]) -> Cut | None:
     """The numbers of lines, as `cat -n`, `grep -n ''` and pagers write them."""
     said = _said(lines)
     if not _mostly(_COUNT, said):

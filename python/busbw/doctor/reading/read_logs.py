@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import BinaryIO
@@ -17,9 +17,9 @@ from busbw.base.pool import mapped
 from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.scan import Scanning
 from busbw.doctor.lines.scanned import Scan
-from busbw.doctor.lines.sieve import Sieve, is_json_log, lines_in, numbered_in, said_in
-from busbw.doctor.reading.in_front import unwrapped
-from busbw.doctor.reading.packed import is_packed, opened, read_first, was_cut
+from busbw.doctor.lines.sieve import Sieve, is_json_log, lines_in, numbered, numbered_in, said_in
+from busbw.doctor.reading.in_front import Cut, begin, learned, uncoloured, unwrapped, without_time
+from busbw.doctor.reading.packed import is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.reading.pasted import restored
 from busbw.doctor.reading.snapshot import TextFile
 from busbw.doctor.signatures import SIGNATURES
@@ -32,6 +32,8 @@ ALONE_BYTES = 24 << 20
 MAX_PROCESSES = 16
 PER_LOG, MOST_FOR_ALL = 3_000, 0.5
 """Beside its lines a log costs as much, most of it to tell what was found; of what is left at most that part."""
+MOST_UNWRAPPED, LEARNED_FROM = 16 << 20, 1 << 16
+"""Bytes of a log up to which what stands before its lines is taken off, a step for each; and of which it is learned."""
 FLAT = 20_000
 """Bytes that each log counts as beside its own."""
 
@@ -76,17 +78,48 @@ def restored_lines(file: TextFile) -> list[tuple[int, bytes]] | None:
         return None if lines is None else [(number, line.encode("utf-8", "replace")) for number, line in lines]
     said = unwrapped(file.text)
     text = "\n".join(each.text for each in said)
-    numbered = restored(text) or enumerate(text.split("\n"), 1)
-    return [(said[at - 1].number, line.encode("utf-8", "replace")) for at, line in numbered]
+    lines = restored(text) or list(enumerate(text.split("\n"), 1))
+    return [(said[at - 1].number, line.encode("utf-8", "replace")) for at, line in lines]
 
 
-def _with_fronts(scan: Scan, text: str) -> Scan:
+def _with_fronts(scan: Scan, fronts: Mapping[int, str]) -> Scan:
     """The scan of lines without what stood before each, with the ranks and times that stood there."""
-    fronts = {each.number: each.front for each in unwrapped(text) if each.front}
     moments = [moment for front in fronts.values() if (moment := moment_of(front)) is not None]
     for hit in scan.hits.values() if fronts else ():
         hit.told_before([front for number, _ in hit.lines if (front := fronts.get(number))])
     return replace(scan, newest=scan.newest if scan.newest is not None or not moments else max(moments))
+
+
+class _Fronts:
+    """Takes off the lines of a log what its first ones have in front, and keeps it by the lines' numbers."""
+
+    def __init__(self, file: TextFile) -> None:
+        self.kept: dict[int, str] = {}
+        self._cuts: tuple[Cut, ...] = ()
+        self._objects = self._coloured = False
+        if file.text is not None:
+            self.kept = {each.number: each.front for each in unwrapped(file.text) if each.front}
+        elif size_of(file) <= MOST_UNWRAPPED:
+            start = read_start(file.path, LEARNED_FROM)
+            self._objects, self._coloured = is_json_log(start.lstrip()), b"\x1b[" in start
+            lines = uncoloured(start.decode("utf-8", "replace")).splitlines()[:-1]
+            self._cuts = () if self._objects else learned(lines)
+
+    def off(self, lines: Iterable[tuple[int, bytes]]) -> Iterable[tuple[int, bytes]]:
+        """The lines without it; as they are where they have none."""
+        return self._off(lines) if self._cuts or self._objects or self._coloured else lines
+
+    def _off(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        for number, raw in lines:
+            line = uncoloured(raw.decode("utf-8", "replace"))
+            if self._objects:
+                front, line = without_time(line)
+            else:
+                at = begin(line, self._cuts)
+                front, line = line[:at], line[at:]
+            if front:
+                self.kept[number] = front
+            yield number, line.encode("utf-8", "replace")
 
 
 def size_of(file: TextFile) -> int:
@@ -102,17 +135,14 @@ def size_of(file: TextFile) -> int:
 def _read(file: TextFile) -> tuple[NcclLog, Scan]:
     scanning = Scanning(file.path, tuple(SIGNATURES.values()))
     sieve = Sieve(scanning)
-    packed = file.text is None and is_packed(file.path)
+    packed, fronts = file.text is None and is_packed(file.path), _Fronts(file)
     if packed:
         sieve.limit.costs(per_mib(read_first(file.path)))
     with bounded(file.path, size_of(file), packed=packed), _opened(file) as stream:
-        log = read_numbered(
-            sieve.passed(restored_lines(file) or said_in(numbered_in(stream, sieve.limit), sieve.limit)), file.path
-        )
+        lines = restored_lines(file) or fronts.off(said_in(numbered_in(stream, sieve.limit), sieve.limit))
+        log = read_numbered(sieve.passed(lines), file.path)
         cut = file.cut or was_cut(stream)
-    scanned = scanning.finished(sieve.lines)
-    if file.text is not None:
-        scanned = _with_fronts(scanned, file.text)
+    scanned = _with_fronts(scanning.finished(sieve.lines), fronts.kept)
     return log, replace(scanned, cut=True) if cut else scanned
 
 
@@ -131,6 +161,7 @@ def _opened(file: TextFile) -> Iterator[BinaryIO]:
 
 @contextmanager
 def lines_of(file: TextFile) -> Iterator[Iterable[str]]:
-    """The lines of a log, from its text or from where it lies."""
+    """The lines of a log without what stands before all of them, from its text or from where it lies."""
+    fronts = _Fronts(file)
     with _opened(file) as stream:
-        yield (line.decode("utf-8", "replace") for line in lines_in(stream))
+        yield (line.decode("utf-8", "replace") for _, line in fronts.off(numbered(lines_in(stream))))

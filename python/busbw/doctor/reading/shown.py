@@ -14,7 +14,6 @@ from itertools import islice
 from busbw.base.effort import EFFORT
 from busbw.base.errors import UserError
 from busbw.doctor.lines.scanned import Scan
-from busbw.doctor.reading.in_front import parted
 from busbw.doctor.reading.read_logs import lines_of, restored_lines
 from busbw.doctor.reading.snapshot import TextFile
 
@@ -89,7 +88,7 @@ def read_shown(files: Sequence[TextFile], scans: Sequence[Scan]) -> tuple[Shown,
                 kept = list(_up_to(left, (line.decode("utf-8", "replace") for _, line in restored)))
             else:
                 with lines_of(file) as lines:
-                    kept = parted(list(_up_to(left, lines)))[1]
+                    kept = list(_up_to(left, lines))
         except UserError:
             continue
         left -= sum(map(len, kept))
