@@ -111,6 +111,10 @@ class _Job:
         """Whether before that line the job's work was done, and nothing of it came after."""
         return self.scan.course.had_ended(self.scan.alive, line)
 
+    def was_put_off(self, hit: Hit) -> bool:
+        """Whether somebody pressed Ctrl-C when the work was done: the program only waited for that."""
+        return bool(hit.lines) and self.scan.course.by_hand > 0 and self.had_ended(hit.lines[0][0])
+
     def left(self, hit: Hit) -> bool:
         """Whether the job was told to go, saved its state and went: limits of a scheduler are more than that."""
         course = self.scan.course
@@ -210,7 +214,7 @@ def _is_over(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bo
     ):
         return True
     if signature.name in _ENDED_ON_PURPOSE and all(
-        jobs[source].left(hit) or jobs[source].came_back(hit) for source, hit in found
+        jobs[source].left(hit) or jobs[source].came_back(hit) or jobs[source].was_put_off(hit) for source, hit in found
     ):
         return True
     if all(_is_of_ready_pods(hit, jobs[source].scan.course.ready) for source, hit in found) or (

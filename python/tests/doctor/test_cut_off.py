@@ -44,6 +44,8 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h155-cable-put-back": "that the cable is back is said further down",
+    "h155-ctrl-c-when-done": "that the work was done is said in the middle",
     "h147-lanes-of-a-spark": "that the machine is one with a GB10 is said in its head",
     "h147-one-of-three-bridges": "that the other card has as many links is said further down",
     "h136-shared-memory-alone": "that the job may use shared memory alone, and its results, stand apart",

@@ -26,7 +26,7 @@ _SHARE = 0.75
 
 def without_make(lines: list[str]) -> list[str]:
     """The lines without those that only tell how boards are made; each keeps its number."""
-    lines = _without_halves(_without_events_that_ended(lines))
+    lines = _without_halves(_without_cables_put_back(_without_events_that_ended(lines)))
     return _without_windows_given_later(_without_checks_of_bridges(_without_p2p_of_geforce(lines)))
 
 
@@ -57,6 +57,21 @@ def _without_events_that_ended(lines: list[str]) -> list[str]:
         return found is not None and at <= over.get(found["what"].strip(), -1)
 
     return ["" if has_ended(at) else line for at, line in enumerate(lines)] if over else lines
+
+
+_CABLE = re.compile(r"\bmlx5_core (?P<port>\S{4,20}: Port module event: module \d{1,2}), Cable (?P<state>un)?plugged\b")
+
+
+def _without_cables_put_back(lines: list[str]) -> list[str]:
+    """Without the driver's lines of a cable that was taken out and that is back further down."""
+    rows = [_CABLE.search(line) if "Port module event" in line else None for line in lines]
+    back = {found["port"]: at for at, found in enumerate(rows) if found and not found["state"]}
+
+    def is_back(at: int) -> bool:
+        found = rows[at]
+        return found is not None and found["state"] is not None and at < back.get(found["port"], -1)
+
+    return ["" if is_back(at) else line for at, line in enumerate(lines)] if back else lines
 
 
 _NO_WINDOW = re.compile(

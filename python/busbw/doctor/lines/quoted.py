@@ -76,13 +76,15 @@ _LINES = (
     # Answers that were graded: the model's, and no program's.
     r"^\S{1,60}/\d{1,6}: (?:FAILED|PASSED)\b|^\W{0,4}\d{1,6} more (?-i:FAILED|PASSED)\b",
     r"^\s{1,12}[RT]X(?: errors)?: {1,8}(?:[a-z]{2,12} {1,8}){2,8}[a-z]{2,12}\s*$",
+    # A shell that may not raise a limit: what needs locked memory has an error of its own.
+    r"\bulimit: (?!.{0,30}locked).{3,60}: cannot modify limit: Operation not permitted",
     # What TeX says of a text that it sets.
     r"\\(?:OT1|T1|TU)/\w{2,12}/",
     # What a manual defines, and what it is asked.
     r"\b(?:exit|return) (?:code|status) \d{1,3} (?:means|indicates|stands for)\b"
     r"|\bexit (?:codes?|status)\b\W{1,3}0 [\w ]{2,20}, 1 \w"
     # What a user asked a server, checks that passed, rows of a profiler's table, and variables that are explained.
-    r"|\bReceived request .{0,200}\bprompt: ?['\"]|^\W{0,3}\[ ?(?:PASS(?:ED)?|OK|SUCCESS) ?\] ?\S"
+    r"|^\W{0,3}\[ ?(?:PASS(?:ED)?|OK|SUCCESS) ?\] ?\S"
     r"|^\s{0,80}(?:cuda|cu|nccl)[A-Z]\w{2,40} {1,40}(?:[\d.,]{1,16}(?:us|ms|s|ns|%)?\s{1,40}){3}"
     r"|^\s*(?-i:[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,60})\s.{5,300}\(default:? [^)]{1,40}\)\s*$"
     # What a handbook quotes and explains in the same line, and what somebody is quoted with.
@@ -149,9 +151,17 @@ _EXIT = re.compile(r"\W{0,3}(?:exit\w*|return\w*|rc|status)\b", re.IGNORECASE)
 _MAX_LINE = 600
 
 
+_ASKED = re.compile(
+    r"\bReceived request .{0,200}\bprompt: ?['\"]|\b(?:Receive|Finish): obj=\w{3,40}\(.{0,300}\btext=['\"]"
+    r"|\"(?:messages|prompt)\": ?(?:\[\{\"role\"|\")"
+)
+"""How servers tell what a user asked: whatever words stand there, they are the user's."""
+
+
 def is_quoted(line: str) -> bool:
     """Whether the line is of a text about errors: digits in it decide nothing."""
-    return len(line) <= _MAX_LINE and _QUOTED.search(line) is not None
+    quoted = len(line) <= _MAX_LINE and _QUOTED.search(line) is not None
+    return quoted or _ASKED.search(line, 0, _MAX_LINE) is not None
 
 
 _NONE_COUNTED = re.compile(

@@ -345,7 +345,7 @@ class Scanning:
             return (), seen.watched
         if benign.is_echo(line) or any(each.search(line) for each in seen.harmless):
             self.ignored = benign.opens_ignored(line)
-            self._follow_course(line, number, {"again"} & seen.watched)
+            self._follow_course(line, number, {"again", "end"} & seen.watched)
             if benign.is_retry(line):
                 self.course.tries_again(number)
                 if len(self.retry_shapes) < MAX_SHAPES:

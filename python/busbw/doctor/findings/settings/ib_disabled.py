@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from busbw.doctor.facts import Facts
@@ -11,6 +12,8 @@ from busbw.machine.nccl.conf import Setting
 from busbw.machine.topology.model import Nic
 
 NAME = "ib-disabled"
+_RENTED_WITHOUT = re.compile(r"\b(?:L4|T4|A10G|A2|M60|K80|P4)\b")
+"""Source: the GPUs of AWS' g4 to g6, Google's g2 and n1, and Azure's NVadsA10 and NCasT4 machines."""
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -18,7 +21,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
     if setting is None:
         return
     joined = _one_domain(facts)
-    matters = not joined and (facts.has_rdma or facts.several_nodes or _through_sockets(facts))
+    spread = facts.several_nodes or _through_sockets(facts)
+    matters = not joined and (facts.has_rdma or (spread and not _without_rdma(facts)))
     proofs = [evidence(setting)]
     if facts.machine is not None:
         rdma = [nic for nic in facts.machine.nics if nic.rdma][:8]
@@ -30,6 +34,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         tuple(proofs),
         Cost("between nodes everything goes through sockets: often 5 to 20 times less, and no GPU Direct" if matters
              else "none while NVLink joins all ranks: NCCL counts their hosts as one node" if joined
+             else "none on machines without RDMA NICs: sockets are all that their nodes have" if spread
              else "none on one node"),
         removal(setting),
         without(setting),
@@ -41,6 +46,12 @@ def _off(facts: Facts) -> Setting | None:
         return facts.settings["NCCL_IB_DISABLE"]
     net = facts.settings.get("NCCL_NET")
     return net if net is not None and net.value.strip().lower() == "socket" else None
+
+
+def _without_rdma(facts: Facts) -> bool:
+    """Whether all GPUs of the tables are of cards that clouds rent without RDMA NICs."""
+    names = [rank.device.name or "" for each in facts.records for rank in each.run.ranks if rank.device]
+    return bool(names) and all(map(_RENTED_WITHOUT.search, names))
 
 
 def _one_domain(facts: Facts) -> bool:
