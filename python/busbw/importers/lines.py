@@ -17,6 +17,7 @@ from typing import IO, BinaryIO, Protocol
 from busbw.base.effort import EFFORT, HINT, MIB, per_mib
 from busbw.base.errors import UserError
 from busbw.base.files import open_to_read
+from busbw.base.typography import with_plain_marks
 from busbw.importers import zstd
 from busbw.importers.gunzip import Gunzip
 from busbw.importers.unwrap import (
@@ -229,8 +230,8 @@ class Source:
                 whole = "\x1b" if any("\x1b" in line or "\r" in line for line in lines) else ""
             if "\x1b" in whole or "\r" in whole or "\b" in whole:
                 lines = [as_shown(line) for line in lines]
-            if not whole.isascii() and "\u2212" in whole:
-                lines = [line.replace("\u2212", "-") for line in lines]
+            if not whole.isascii():
+                lines = [with_plain_marks(line) for line in lines]
             yield from self._without_long(number, lines, skip_first=skipping)
             number += read
             skipping = skipping and not read
@@ -241,7 +242,7 @@ class Source:
             self._note_too_long(number)
         elif pending:
             texts = self._parts(pending) if self.is_framed else [pending]
-            yield number, [as_shown(each).replace("\u2212", "-") for each in texts]
+            yield number, [with_plain_marks(as_shown(each)) for each in texts]
 
     def _parts(self, line: str) -> list[str]:
         """The lines of a log that one line of a page, a table, a string or an object of JSON holds."""

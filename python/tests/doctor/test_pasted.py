@@ -74,6 +74,11 @@ FRONTS: dict[str, Callable[[str], bytes]] = {
     "Ray": in_front(lambda _: "\x1b[36m(RayWorkerWrapper pid=4242, ip=10.0.3.7)\x1b[0m "),
     "colours": lambda text: "\n".join(f"\x1b[31m{line}\x1b[0m" for line in text.split("\n")).encode(),
     "objects": as_objects,
+    "free lines": lambda text: text.replace("\n", "\n\n").encode(),
+    "spaces that do not break": lambda text: text.replace("  ", "\u00a0 ").encode(),
+    "an editor's marks": lambda text: (
+        text.replace("'", "\u2019").replace(' "', " \u201c").replace('"', "\u201d").replace(" - ", " \u2013 ").encode()
+    ),
 }
 FORMS: dict[str, Callable[[str], bytes]] = FRONTS | {
     "80 columns": lambda text: broken(text, 80).encode(),

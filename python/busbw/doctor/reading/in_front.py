@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+from busbw.base.typography import as_typed, is_spaced
 from busbw.doctor.lines.sieve import is_json_log, numbered
 from busbw.importers.prefixes import split_prefix
 
@@ -33,7 +34,6 @@ _OF_LOG = re.compile(
     r"|[$#] ?\w|\[rank\d|[\w.-]{1,80}@|NCCL "
 )
 """How lines of programs begin, and what is typed in a shell."""
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _STAMP = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?\]?"
     r"(?: std(?:out|err) [FP])? "
@@ -111,20 +111,18 @@ class Line:
 def unwrapped(text: str) -> Sequence[Line]:
     """The lines of a small log; of one whose lines are objects what each object says."""
     if not is_json_log(text[:4096].encode("utf-8", "replace").lstrip()):
-        fronts, rests = parted([line.rstrip("\r") for line in uncoloured(text).split("\n")])
-        return [Line(at, front, rest) for at, (front, rest) in enumerate(zip(fronts, rests, strict=True), 1)]
+        typed = [line.rstrip("\r") for line in as_typed(text).split("\n")]
+        step = 2 if is_spaced(typed) else 1
+        fronts, rests = parted(typed[::step])
+        both = zip(fronts, rests, strict=True)
+        return [Line(1 + step * at, front, rest) for at, (front, rest) in enumerate(both)]
     objects = list(numbered(text.encode("utf-8", "replace").splitlines()))
-    fronts, rests = parted([uncoloured(line.decode("utf-8", "replace")) for _, line in objects])
+    fronts, rests = parted([as_typed(line.decode("utf-8", "replace")) for _, line in objects])
     lines = []
     for (number, _), front, rest in zip(objects, fronts, rests, strict=True):
         time, said = without_time(rest)
         lines.append(Line(number, time + front, said))
     return lines
-
-
-def uncoloured(text: str) -> str:
-    """The text without a terminal's colours."""
-    return _COLOUR.sub("", text) if "\x1b[" in text else text
 
 
 def _said(lines: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from busbw.doctor.reading.answers import told
 from busbw.doctor.reading.articles import without_articles
 from busbw.doctor.reading.counter_rows import with_counters
 from busbw.doctor.reading.histories import without_histories
-from busbw.doctor.reading.in_front import parted, uncoloured
+from busbw.doctor.reading.in_front import unwrapped
 from busbw.doctor.reading.power import with_low_clocks, without_full_power
 from busbw.doctor.reading.smi_rows import spelled
 from busbw.doctor.reading.typesetting import without_tex
@@ -37,25 +37,24 @@ _FEW = 3
 def restored(text: str) -> list[tuple[int, str]] | None:
     """Its lines with the numbers where they begin; None where the text is as a program wrote it."""
     changed = False
-    if (bare := uncoloured(text)) != text:
-        text, changed = bare, True
     if _ESCAPES.search(text):
         text, changed = html.unescape(text), True
     said = _of_string(text)
     if said is not None:
         return list(enumerate(spelled(said), 1))  # as the program wrote them: what came first tells causes
-    written = [line.rstrip("\r") for line in text.split("\n")]
-    lines = without_tex(parted(written)[1])
-    changed = changed or lines != written
+    bare = unwrapped(text)
+    at = [each.number for each in bare]
+    lines = without_tex([each.text for each in bare])
+    changed = changed or lines != [line.rstrip("\r") for line in text.split("\n")]
     width = _width(lines)
     if width:
         joined = list(_joined(lines, width))
         rows = spelled([line for _, line in joined])
-        return [(number, row) for (number, _), row in zip(joined, rows, strict=True)]
+        return [(at[number - 1], row) for (number, _), row in zip(joined, rows, strict=True)]
     counted = with_counters(without_histories(without_articles(lines)))
     plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(counted))))
     shown = spelled(list(told(_with_units(plain))))
-    return list(enumerate(shown, 1)) if changed or shown != lines else None
+    return list(zip(at, shown, strict=True)) if changed or shown != lines else None
 
 
 def unfolded(text: str) -> str:

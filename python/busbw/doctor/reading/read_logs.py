@@ -14,11 +14,12 @@ from busbw.base.effort import EFFORT, per_mib
 from busbw.base.errors import UserError
 from busbw.base.files import bytes_on_disk
 from busbw.base.pool import mapped
+from busbw.base.typography import as_typed
 from busbw.doctor.lines.moments import moment_of
 from busbw.doctor.lines.scan import Scanning
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.sieve import Sieve, is_json_log, lines_in, numbered, numbered_in, said_in
-from busbw.doctor.reading.in_front import Cut, begin, learned, uncoloured, unwrapped, without_time
+from busbw.doctor.reading.in_front import Cut, begin, learned, unwrapped, without_time
 from busbw.doctor.reading.packed import is_packed, opened, read_first, read_start, was_cut
 from busbw.doctor.reading.pasted import restored
 from busbw.doctor.reading.snapshot import TextFile
@@ -96,22 +97,23 @@ class _Fronts:
     def __init__(self, file: TextFile) -> None:
         self.kept: dict[int, str] = {}
         self._cuts: tuple[Cut, ...] = ()
-        self._objects = self._coloured = False
+        self._objects = self._typed = False
         if file.text is not None:
             self.kept = {each.number: each.front for each in unwrapped(file.text) if each.front}
         elif size_of(file) <= MOST_UNWRAPPED:
             start = read_start(file.path, LEARNED_FROM)
-            self._objects, self._coloured = is_json_log(start.lstrip()), b"\x1b[" in start
-            lines = uncoloured(start.decode("utf-8", "replace")).splitlines()[:-1]
+            text = start.decode("utf-8", "replace")
+            self._objects, self._typed = is_json_log(start.lstrip()), as_typed(text) != text
+            lines = as_typed(text).splitlines()[:-1]
             self._cuts = () if self._objects else learned(lines)
 
     def off(self, lines: Iterable[tuple[int, bytes]]) -> Iterable[tuple[int, bytes]]:
         """The lines without it; as they are where they have none."""
-        return self._off(lines) if self._cuts or self._objects or self._coloured else lines
+        return self._off(lines) if self._cuts or self._objects or self._typed else lines
 
     def _off(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         for number, raw in lines:
-            line = uncoloured(raw.decode("utf-8", "replace"))
+            line = as_typed(raw.decode("utf-8", "replace"))
             if self._objects:
                 front, line = without_time(line)
             else:
