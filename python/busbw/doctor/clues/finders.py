@@ -83,6 +83,7 @@ from busbw.doctor.clues.program.programs import (
 from busbw.doctor.clues.program.resume import resumed_apart
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
+from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.too_old import of_links
@@ -176,10 +177,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
-        *(ended_before,),
+        *(ended_before, stacks_apart),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
-    "stuck-in-collective": (launch_waits, decides_for_itself, resumed_apart, uneven_batches),
+    "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
@@ -201,7 +202,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-missing": (without_device_nodes,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
-    "stands-still": (launch_waits,),
+    "stands-still": (launch_waits, stacks_apart),
     "imex": (session_of_host, without_domain),
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),

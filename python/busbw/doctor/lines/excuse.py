@@ -70,7 +70,9 @@ _OF_PROGRAMS = frozenset(
 _OF_SIZES = frozenset({"gpu-memory-full", "not-a-number"})
 """What a sweep or a tuner meets and only warns of: it takes the next size."""
 _WARNED = re.compile(r"\b(?:WARNING|WARN)\b|^\[W \d{4}-|\[W\]")
-_FORCED = re.compile(r"Unable to shutdown process (\d{1,9}) via \S{1,40}, forcefully exiting via (?:\S{0,9}SIGKILL|9)\b")
+_FORCED = re.compile(
+    r"Unable to shutdown process (\d{1,9}) via \S{1,40}, forcefully exiting via (?:\S{0,9}SIGKILL|9)\b"
+)
 """How torchrun tells whom it kills that did not end when asked: no memory ran out there."""
 _KILLED = re.compile(
     r"\bexitcode\W{1,4}-9\W.{0,40}\(pid: (?P<a>\d{1,9})\)|\(SIGKILL\) received by PID (?P<b>\d{1,9})\b"
