@@ -62,6 +62,7 @@ from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.visitors import by_first_bytes
+from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
@@ -177,7 +178,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
-        *(ended_before, stacks_apart),
+        *(bars_apart, ended_before, stacks_apart),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
