@@ -27,6 +27,7 @@ from busbw.doctor.clues.machine.platforms import (
 )
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card
+from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
@@ -55,12 +56,14 @@ from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import name_of_own_host
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
+from busbw.doctor.clues.network.pinged import port_without_answer
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
+from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
 from busbw.doctor.clues.network.visitors import by_first_bytes
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
@@ -87,6 +90,7 @@ from busbw.doctor.clues.program.splits import index_of_first_node, on_another_di
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
+from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
 from busbw.doctor.clues.texts import Sharper, Text
 from busbw.doctor.facts import Facts
@@ -100,10 +104,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (read_as_octal, other_port_answers, refused_by_rules),
+    "no-route": (read_as_octal, other_port_answers, refused_by_rules, unshared_interfaces),
+    "connection-returned": (loopback_left, unshared_interfaces),
+    "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
         *(read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node),
-        *(blocked_ports,),
+        *(blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
@@ -114,14 +120,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
-    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
+    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
-        *(container_ended, receiver_of_tcpx),
+        *(container_ended, receiver_of_tcpx, loopback_left),
     ),
     "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
-    "loopback-interface": (name_of_own_host, not_in_workers, given_by_program),
+    "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
@@ -140,6 +146,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "master-unreachable": (
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
         *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
+        *(port_without_answer,),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (none_active, bad_cable, link_flaps),
@@ -158,7 +165,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
     "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
-    "undefined-symbol": (of_two_packages, loaded_library),
+    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
@@ -166,6 +173,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rendezvous-timeout": (
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
+        *(port_without_answer,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
