@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
-from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given
+from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
@@ -26,7 +26,7 @@ from busbw.doctor.clues.machine.platforms import (
     no_instance_of_aws,
 )
 from busbw.doctor.clues.machine.visible import given_the_same
-from busbw.doctor.clues.machine.worn_card import one_card
+from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
@@ -74,6 +74,7 @@ from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
     behind_main_process,
@@ -164,7 +165,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, fewer_gpus_listed),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
@@ -176,7 +177,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(port_without_answer,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
-    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
+    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
@@ -215,7 +216,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "imex": (session_of_host, without_domain),
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
-    "gpu-memory-error": (one_card,),
+    "gpu-memory-error": (one_card, rank_of_card),
+    "illegal-access": (beyond_positions,),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
 }

@@ -264,9 +264,17 @@ symbol:? (?P<name>p?nccl\w{3,60}) && LD_LIBRARY_PATH=["']?(?P<folder>/[^:"'\s]{2
  unset LD_LIBRARY_PATH, or leave the folder with libnccl.so.{has} out of it: PyTorch then takes the one of its own
  package. Else install a newer NCCL there
 """,
+    "driver-too-old": r"""
+CUDA driver version is insufficient &&
+ (?:Kernel Module(?: for x86_64)?\s{1,3}|Driver Version: )(?P<driver>\d{3}\.[\d.]{2,8}) &&
+ libcudart\.so\.(?P<cuda>\d{1,2}(?:\.\d{1,2})?)\b ; the NVIDIA driver {driver} is too old for CUDA {cuda}, which this
+ program loads ;
+ {fix}. The toolkit that nvcc names has no part in it: the program's libcudart counts
+""",
     "library-not-found": r"""
 [Dd]oesn't have NCCL built in|Backend nccl is not available &&
- ^PS [A-Z]:\\|\bFile "[A-Z]:\\|[A-Z]:\\\S{1,200}python\.exe ; PyTorch for Windows has no NCCL: nothing is missing that could be installed there ;
+ ^PS [A-Z]:\\|\bFile "[A-Z]:\\|[A-Z]:\\\S{1,200}python\.exe ; PyTorch for Windows has no NCCL: nothing is missing that
+ could be installed there ;
  take init_process_group("gloo") (PL_TORCH_DISTRIBUTED_BACKEND=gloo, ddp backend gloo), or Linux by WSL2 or a container,
  where the same program may use nccl. Programs that name nccl in their source need that changed. On one GPU no process
  group is needed
@@ -339,6 +347,10 @@ FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<from>[^'\n]{1,200
  torch.distributed.checkpoint writes the parts of all ranks
 """,
     "illegal-access": r"""
+fused_moe\.py|moe_align_block_size && max[-_]num[-_]batched[-_]tokens['"]?[ =:]{1,2}(?P<n>[4-9]\d{4}|\d{6,8})\b ;
+ {title}; it is of fused experts (MoE), and the server takes up to {n} tokens in a batch ;
+ lower --max-num-batched-tokens (8192 or 16384) or use chunked prefill, and take a newer release of the server: its
+ kernels for experts had limits of size. Then: {fix}
 \bloss\W{1,3}nan\b && (?:unspecified launch failure|cudaErrorLaunchFailure) ; a loss became NaN before the kernel
  failed, which then was a check for NaN (TORCH_NCCL_NAN_CHECK) or indices made of NaN: {title} ;
  look at the batch of the rank whose loss is nan first: an empty batch, a mean over nothing, a division by 0, overflow.

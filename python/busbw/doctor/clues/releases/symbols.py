@@ -45,19 +45,19 @@ def older_than_symbol(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
     pip = next(((text, each) for text in texts for each in _PIP.finditer(text.text)), None)
     torch = next(((text, each) for text in texts for each in _TORCH.finditer(text.text)), None)
     wants = _OF_TORCH.get(torch[1]["version"].rpartition(".")[0], "") if torch else ""
-    by = f", which torch {torch[1]['version']} calls" if torch else ""
+    by = f", which torch {torch[1]['version']} calls," if torch else ""
     seen = tuple(text.evidence(each.start("version")) for text, each in (*filter(None, (pip, torch)),))
     if pip is not None and tuple(map(int, pip[1]["version"].split(".")[:2])) < since:
         package = named(pip[1]["name"])
         return Sharper(
-            f"{package} {pip[1]['version']} is too old: {named(symbol)}{by}, is in NCCL {first} and newer",
+            f"{package} {pip[1]['version']} is too old: {named(symbol)}{by} is in NCCL {first} and newer",
             f"pip install --force-reinstall --no-deps {package}=={wants or f'{first}.x or newer'}, the release that "
             f"{'this torch asks for' if wants else 'torch asks for'}. See by pip check which package lowered it, and "
             "give that one an environment of its own",
             seen,
         )
     return Sharper(
-        f"the NCCL that is loaded is too old: {named(symbol)}{by}, is in NCCL {first} and newer",
+        f"the NCCL that is loaded is too old: {named(symbol)}{by} is in NCCL {first} and newer",
         f"find which libnccl.so.2 is loaded (ldd libtorch_cuda.so | grep nccl, LD_LIBRARY_PATH, LD_PRELOAD) and leave "
         f"one older than {first} out{f'; torch asks for {wants}' if wants else ''}. Where it is pip's own: pip install "
         "--force-reinstall --no-deps nvidia-nccl-cu12 (cu13) as torch asks for it",
