@@ -1,4 +1,4 @@
-"""Rows of clues (as `clue_rows` has them): who shares a node, a GPU or a pod with the job, and builds that do not fit."""
+"""Rows of clues (as `clue_rows` has them): who shares a node, a GPU or a pod with a job, and builds that do not fit."""
 
 from __future__ import annotations
 

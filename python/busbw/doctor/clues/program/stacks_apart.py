@@ -51,8 +51,8 @@ _KINDS = tuple(
             r"|\b(?:get|load|next|fetch)_batch |\bwebdataset/|\bstreaming/|datasets/iterable_dataset\.py"
             r"|_utils/fetch\.py",
             "waits for its data",
-            "look why its data loader gives nothing: py-spy dump --pid of its workers (ps --ppid PID), a worker that "
-            "was killed (dmesg), storage that does not answer, locks of threads that were forked. Try num_workers=0 or "
+            "look why its data loader gives nothing: py-spy dump --pid of its workers (ps --ppid PID) shows it. A "
+            "worker was killed (dmesg), storage does not answer, or a fork took a lock with it. Try num_workers=0 or "
             'multiprocessing_context="spawn"; DataLoader(timeout=...) makes it an error. NCCL only waits',
         ),
         (
