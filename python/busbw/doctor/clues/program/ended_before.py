@@ -48,8 +48,8 @@ UNEVEN_CURE = (
 )
 _CONDITION_CURE = (
     "call each collective on all ranks: take barrier() and the like out of `if rank == ...`. No rank may return, end "
-    "or throw before it alone. Or give those ranks a group of their own (new_group). A longer time, the network and NCCL "
-    "have no part in it"
+    "or throw before it alone. Or give those ranks a group of their own (new_group). A longer time, the network and "
+    "NCCL have no part in it"
 )
 
 
