@@ -70,7 +70,7 @@ _WENT_ON = re.compile(r"Application startup complete|Uvicorn running on|Avg bus 
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    for shown in facts.shown:
+    for shown in () if _is_told_otherwise(facts) else facts.shown:
         if (seen := _second_run(shown.lines, shown.source)) is not None:
             why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
             yield _found(
@@ -80,6 +80,19 @@ def examine(facts: Facts) -> Iterator[Finding]:
             )
             return
     yield from _by_signs(facts)
+
+
+def _is_told_otherwise(facts: Facts) -> bool:
+    """Whether NVLinks join the GPUs, or the machine's own errors tell what breaks their transfers."""
+    if facts.machine is not None and facts.machine.nvlinks_per_gpu:
+        return True
+    if any(_LINKS.search(line) for shown in facts.shown for line in shown.lines):
+        return True
+    return any(
+        name in _WHY or (SIGNATURES[name].severity is Severity.ERROR and SIGNATURES[name].stage <= Stage.DRIVER)
+        for scan in facts.scans
+        for name in scan.hits
+    )
 
 
 def _second_run(lines: Sequence[str], source: str) -> tuple[Evidence, ...] | None:
