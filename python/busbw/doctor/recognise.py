@@ -237,7 +237,8 @@ def _aborted(merged: Mapping[str, Found], first: frozenset[str]) -> Signature | 
     reasons = [each for each in reasons if each.severity is not Severity.NOTE and not _by_others(each, merged, first)]
     # Launchers tell of an abort before the ranks' own output reaches the log.
     reasons = [each for each in reasons if groups or not _precedes(crash, each, merged)]
-    return min(reasons, key=lambda each: each.stage, default=None)
+    # What costs speed alone ends no process, where an error stands beside it.
+    return min(reasons, key=lambda each: (each.severity is not Severity.ERROR, each.stage), default=None)
 
 
 _ENDS = frozenset({"rank-ended", "process-crashed"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
-from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given
+from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
@@ -26,7 +26,8 @@ from busbw.doctor.clues.machine.platforms import (
     no_instance_of_aws,
 )
 from busbw.doctor.clues.machine.visible import given_the_same
-from busbw.doctor.clues.machine.worn_card import one_card
+from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
+from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
@@ -55,13 +56,16 @@ from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import name_of_own_host
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
+from busbw.doctor.clues.network.pinged import port_without_answer
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
+from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
 from busbw.doctor.clues.network.visitors import by_first_bytes
+from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
@@ -70,6 +74,7 @@ from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
     behind_main_process,
@@ -83,8 +88,10 @@ from busbw.doctor.clues.program.programs import (
 from busbw.doctor.clues.program.resume import resumed_apart
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
+from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
+from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
 from busbw.doctor.clues.texts import Sharper, Text
 from busbw.doctor.facts import Facts
@@ -98,10 +105,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (read_as_octal, other_port_answers, refused_by_rules),
+    "no-route": (read_as_octal, other_port_answers, refused_by_rules, unshared_interfaces),
+    "connection-returned": (loopback_left, unshared_interfaces),
+    "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
         *(read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node),
-        *(blocked_ports,),
+        *(blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
@@ -112,14 +121,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
-    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
+    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
-        *(container_ended, receiver_of_tcpx),
+        *(container_ended, receiver_of_tcpx, loopback_left),
     ),
     "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
-    "loopback-interface": (name_of_own_host, not_in_workers, given_by_program),
+    "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
@@ -138,6 +147,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "master-unreachable": (
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
         *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
+        *(port_without_answer,),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (none_active, bad_cable, link_flaps),
@@ -155,8 +165,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
-    "undefined-symbol": (of_two_packages, loaded_library),
+    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, fewer_gpus_listed),
+    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
@@ -164,9 +174,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rendezvous-timeout": (
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
+        *(port_without_answer,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
-    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
+    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
     "net-plugin-not-found": (plugin_beside_path,),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
@@ -176,10 +187,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
-        *(ended_before,),
+        *(bars_apart, ended_before, stacks_apart),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
-    "stuck-in-collective": (launch_waits, decides_for_itself, resumed_apart, uneven_batches),
+    "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
@@ -201,11 +212,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-missing": (without_device_nodes,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
-    "stands-still": (launch_waits,),
+    "stands-still": (launch_waits, stacks_apart),
     "imex": (session_of_host, without_domain),
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
-    "gpu-memory-error": (one_card,),
+    "gpu-memory-error": (one_card, rank_of_card),
+    "illegal-access": (beyond_positions,),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
 }

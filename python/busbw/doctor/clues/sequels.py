@@ -129,8 +129,21 @@ _LINKS = (
         ),
         never=re.compile(r"Xid (?:74|14[4-9]|15\d)\b"),
     ),
+    # Windows warns of each name of its own host that it tries first.
+    _Link(
+        "library-not-found",
+        re.compile("^PyTorch for Windows has no NCCL"),
+        frozenset({"master-unreachable"}),
+        re.compile(r"system error: 10049\b"),
+    ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
+    # Where a second run passes without P2P, its setting is the way around, and the first one's end a sequel.
+    _Link(
+        "p2p-hangs",
+        re.compile("the same job passes without them"),
+        frozenset({"rank-ended", "server-waits", "p2p-disabled", "process-crashed", "killed-by-launcher"}),
+    ),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.
     _Link(
         "gpu-memory-storm",

@@ -56,6 +56,8 @@ _WORDS = (
     r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
     # What a build looks for on this machine.
     r"^\W{0,3}-- (?:Performing Test|Looking for|Check\w*|Could NOT find|Detecting)\b|^checking (?:for|whether|if) ",
+    # What a program would like to have, and does without.
+    r"\bpackage not found, consider installing\b",
     # Checks that passed.
     r"Validates: avg error less than",
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",

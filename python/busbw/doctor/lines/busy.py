@@ -23,6 +23,8 @@ WORDS = (
         "eval",
         "validat",
         "predict",
+        "inference",
+        "metrics",
         "_object",
         "unpickl",
         "val ",
@@ -146,12 +148,14 @@ KINDS: Mapping[str, _Kind] = {
             r"\b(?:saving|writing|dumping|consolidating|uploading|pushing|merging)\b.{0,40}"
             r"\b(?:checkpoint|model|state|weights|optimizer|shards|hub|s3|gcs|ckpt)",
             "saves a checkpoint",
-            "save in shards from all ranks and in the background (torch.distributed.checkpoint async_save, "
-            "--async-save), to storage that takes it faster; no full state dict on rank 0 alone",
+            "look at the storage that it writes to: a write may hang there. Save in shards from all ranks and in the "
+            "background (torch.distributed.checkpoint async_save, --async-save), to storage that takes it faster; no "
+            "full state dict on rank 0 alone",
         ),
         (
             "eval",
-            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ion)|testing)(?=\b|_)"
+            r"\b(?:evaluat(?:ing|ion|e)|validat(?:ing|ion)|(?:eval|val)(?=\b|_)|predict(?:ing|ions?)|testing)(?=\b|_)"
+            r"|\b(?:running|starting|computing) (?:\w{1,20} ){0,2}(?:inference|metrics)\b"
             r"|\bdecod(?:ing|e)\b.{0,60}\b(?:set|samples?|dev|test|beams?|main process|rank 0)\b|\bbeam search\b"
             r"|\bon (?:the )?main process\b|\bon rank 0 (?:only|alone)\b|\bgenerating (?:samples|images|videos)\b",
             "evaluates",
@@ -207,12 +211,18 @@ _STEPS = re.compile(
     r"(\d{1,12})(?:/| of )(\d{1,12})(?![\d/])"
 )
 _ENDED = re.compile(
-    r"\b(?:done|finished|completed?|took|saved|loaded|end(?:ed|s)?|elapsed|succe\w+|ready|time:"
-    r"|in \d[\d.]* ?s(?:ec\w*)?)\b"
-    # A result ends what it is the result of.
-    r"|\b(?:loss|acc\w{0,6}|ppl|perplexity|score|f1|bleu|map|reward)\b\W{1,3}\d",
+    r"\b(?:done|finished|completed?(?! (?:epoch|step|iteration|batch|pass|round)e?s?\b)|took|saved|loaded|end(?:ed|s)?"
+    r"|elapsed|succe\w+|ready|time:|in \d[\d.]* ?s(?:ec\w*)?)\b",
     re.IGNORECASE,
 )
+_SMALL = re.compile(r"\b(?:config\w*|tokenizer\w*|special tokens)\b.{0,40}\bsaved\b", re.IGNORECASE)
+"""What is saved beside the weights, and first."""
+_RESULT = re.compile(r"\b(?:loss|acc\w{0,6}|ppl|perplexity|score|f1|bleu|map|reward)\b\W{1,3}\d", re.IGNORECASE)
+"""A result ends what it is the result of; a checkpoint that is saved is named by its own."""
+_GLUED = re.compile(r"(?<=[\]\)s])(?=Traceback \(most|\[rank\d{1,7}\]: ?|\[E ProcessGroup|terminate called)")
+"""Where an error begins behind a bar that had no end of line yet."""
+_AT_END = re.compile(r"\b(?:on )?rank[ =:]{1,2}(\d{1,7})\W{0,3}$", re.IGNORECASE)
+"""`Running predictions, rank=0`: whose work it is."""
 _DATA = re.compile(
     r"\bdata(?:(?:loader|set)?[ _-]?(?:is )?(?:ready|loaded|load\w*|fetch\w*|wait\w*|time|read\w*)\b\D{0,24}"
     r"|[ =:]{1,2})"
@@ -235,8 +245,8 @@ class Busy:
 
     def look(self, line: str, number: int, alive: int = 0) -> bool:
         """Whether the line tells of such a work; takes note of it. `alive`: the last line by which the job went on."""
-        line = line[:_MAX_LOOK]
-        rank = rank_of(line)
+        line = _GLUED.split(line[:_MAX_LOOK], maxsplit=1)[0]
+        rank = rank_of(line) or _first_of(_AT_END.search(line))
         if rank and (slow := _DATA.search(line)):
             before = self.data.get(rank)
             if len(self.data) < _MOST and (before is None or float(slow["seconds"]) > before[0]):
@@ -249,9 +259,11 @@ class Busy:
             kind = mine.kind  # the same rank goes on to count
         if not kind:
             return False
+        if kind == "save" and mine is not None and _SMALL.search(line):
+            return True
         if kind == "save" and (work := self._part(line, number, rank, alive)) is not None:
             self.open[rank] = work
-        elif _is_ended(line, steps):
+        elif _is_ended(kind, line, steps):
             if mine is not None and mine.kind == kind:
                 del self.open[rank]
             self._note_time(rank, Work(kind, number, line.strip()))
@@ -309,6 +321,10 @@ class Busy:
             self.long[rank] = seconds, work
 
 
+def _first_of(found: re.Match[str] | None) -> str:
+    return str(int(found[1])) if found else ""
+
+
 def kind_of(line: str) -> str:
     """The kind of work that a line tells of; "" for none."""
     if _NO_WORK.search(line):
@@ -317,7 +333,7 @@ def kind_of(line: str) -> str:
     return found or ("save" if _PART.search(line) else "")
 
 
-def _is_ended(line: str, steps: re.Match[str] | None) -> bool:
+def _is_ended(kind: str, line: str, steps: re.Match[str] | None) -> bool:
     """Whether the work ended there: a bar that is full, or a word for it where nothing counts."""
     if "retry" in line.lower():
         return False  # what it counts are attempts
@@ -327,7 +343,8 @@ def _is_ended(line: str, steps: re.Match[str] | None) -> bool:
         return int(steps[1]) >= int(steps[2])
     clause = re.split(r"[,;] ", line)[-1]
     # "Epoch 3 done, evaluating" tells what begins.
-    return _ENDED.search(clause if kind_of(clause) else line) is not None
+    said = clause if kind_of(clause) else line
+    return _ENDED.search(said) is not None or (kind != "save" and _RESULT.search(said) is not None)
 
 
 def counts(text: str) -> bool:

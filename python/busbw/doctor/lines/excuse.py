@@ -70,6 +70,13 @@ _OF_PROGRAMS = frozenset(
 _OF_SIZES = frozenset({"gpu-memory-full", "not-a-number"})
 """What a sweep or a tuner meets and only warns of: it takes the next size."""
 _WARNED = re.compile(r"\b(?:WARNING|WARN)\b|^\[W \d{4}-|\[W\]")
+_FORCED = re.compile(
+    r"Unable to shutdown process (\d{1,9}) via \S{1,40}, forcefully exiting via (?:\S{0,9}SIGKILL|9)\b"
+)
+"""How torchrun tells whom it kills that did not end when asked: no memory ran out there."""
+_KILLED = re.compile(
+    r"\bexitcode\W{1,4}-9\W.{0,40}\(pid: (?P<a>\d{1,9})\)|\(SIGKILL\) received by PID (?P<b>\d{1,9})\b"
+)
 _IN_THREAD = re.compile(r"\bException in thread \S")
 """How Python tells of a thread that failed while the program goes on, or ends."""
 
@@ -107,10 +114,13 @@ class Excused:
     lines: list[tuple[Kind, int, str, tuple[Candidate, ...], bool]] = field(default_factory=list)
     _before: tuple[int, str] = (0, "")
     _open: Kind | None = None
+    _forced: set[str] = field(default_factory=set)
 
     def passes(self, line: str, number: int) -> None:
         """Any line, after it was looked at: what stands before a traceback tells how it came into the log."""
         self._before = (number, line)
+        if "forcefully" in line and (forced := _FORCED.search(line)) and len(self._forced) < MOST:
+            self._forced.add(forced[1])
 
     def begin(self, line: str, number: int) -> None:
         """A traceback begins in that line, which may tell in front of it why it is shown."""
@@ -136,6 +146,8 @@ class Excused:
 
     def takes(self, line: str, number: int, candidates: tuple[Candidate, ...], *, foreign: bool) -> bool:
         """Whether the line is excused, and kept apart if any signature speaks of it."""
+        if self._forced and (killed := _KILLED.search(line)) and (killed["a"] or killed["b"]) in self._forced:
+            return True
         kind = self._open or (Kind.HANDLED if is_handled(line) else Kind.AT_EXIT if _AT_EXIT.search(line) else None)
         recorded = kind is None and is_record(line)
         if (kind is None and not recorded) or len(self.lines) >= MOST:

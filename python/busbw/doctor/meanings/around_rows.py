@@ -1,4 +1,4 @@
-"""Rows of clues (as `clue_rows` has them) of what shares a node, a GPU or a pod with the job: jobs, pools, proxies."""
+"""Rows of clues (as `clue_rows` has them): who shares a node, a GPU or a pod with a job, and builds that do not fit."""
 
 from __future__ import annotations
 
@@ -77,5 +77,34 @@ AROUND_ROWS = {
  GPU (gpu_memory_utilization), beside what the trainer keeps there ; {_WAKE_CURE}
 {_WAKES} && {_TRAINS} ; a GPU's memory is full as the inference server wakes up: the trainer keeps its state, and what
  its allocator reserved, on the same GPUs ; {_WAKE_CURE}
+""",
+    "driver-too-old": r"""
+CUDA driver version is insufficient &&
+ (?:Kernel Module(?: for x86_64)?\s{1,3}|Driver Version: )(?P<driver>\d{3}\.[\d.]{2,8}) &&
+ libcudart\.so\.(?P<cuda>\d{1,2}(?:\.\d{1,2})?)\b ; the NVIDIA driver {driver} is too old for CUDA {cuda}, which this
+ program loads ;
+ {fix}. The toolkit that nvcc names has no part in it: the program's libcudart counts
+""",
+    "library-not-found": r"""
+[Dd]oesn't have NCCL built in|Backend nccl is not available &&
+ ^PS [A-Z]:\\|\bFile "[A-Z]:\\|[A-Z]:\\\S{1,200}python\.exe ; PyTorch for Windows has no NCCL: nothing is missing that
+ could be installed there ;
+ take init_process_group("gloo") (PL_TORCH_DISTRIBUTED_BACKEND=gloo, ddp backend gloo), or Linux by WSL2 or a container,
+ where the same program may use nccl. Programs that name nccl in their source need that changed. On one GPU no process
+ group is needed
+[Dd]oesn't have NCCL built in|Backend nccl is not available && ^[^\n]{0,80}\bFile "/(?:Users|opt/homebrew)/|\bdarwin\b ;
+ PyTorch for macOS has no NCCL, and there is no CUDA: nothing is missing that could be installed there ;
+ take init_process_group("gloo") with device mps or cpu, or a machine with NVIDIA GPUs
+[Dd]oesn't have NCCL built in|Backend nccl is not available &&
+ \btorch(?:==|[ \t-]{1,30})\d\S{0,12}\+cpu\b|\bcpuonly\b ; this build of PyTorch is the one for processors alone, which
+ has no NCCL ;
+ install the build for CUDA: pip install torch --index-url https://download.pytorch.org/whl/cu126 (conda: without
+ cpuonly)
+""",
+    "rank-variables": r"""
+unrecognized arguments: (?P<arg>--local[-_]rank)\b ; the launcher passes {arg}, and the program's parser knows no such
+ option (torch.distributed.launch wrote --local_rank before PyTorch 2.0, and --local-rank since) ;
+ take torchrun and read os.environ["LOCAL_RANK"], or let argparse know both: add_argument("--local-rank",
+ "--local_rank", type=int). The variables of the launcher are there
 """,
 }

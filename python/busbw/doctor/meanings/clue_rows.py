@@ -318,6 +318,10 @@ FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<from>[^'\n]{1,200
  torch.distributed.checkpoint writes the parts of all ranks
 """,
     "illegal-access": r"""
+fused_moe\.py|moe_align_block_size && max[-_]num[-_]batched[-_]tokens['"]?[ =:]{1,2}(?P<n>[4-9]\d{4}|\d{6,8})\b ;
+ {title}; it is of fused experts (MoE), and the server takes up to {n} tokens in a batch ;
+ lower --max-num-batched-tokens (8192 or 16384) or use chunked prefill, and take a newer release of the server: its
+ kernels for experts had limits of size. Then: {fix}
 \bloss\W{1,3}nan\b && (?:unspecified launch failure|cudaErrorLaunchFailure) ; a loss became NaN before the kernel
  failed, which then was a check for NaN (TORCH_NCCL_NAN_CHECK) or indices made of NaN: {title} ;
  look at the batch of the rank whose loss is nan first: an empty batch, a mean over nothing, a division by 0, overflow.

@@ -46,7 +46,9 @@ _TELLING = re.compile(
     r"|\bSpeed: \d{2,6}Mb/s|cuda graph addresses|\bcustom_all_reduce"
     # The output of `ray status`.
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"
-    r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b",
+    r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"
+    # Stacks, as py-spy and faulthandler print them.
+    r"|^Process \d{1,9}: |^\s{4}[\w<>]{1,60} \([\w./<>-]{1,160}\.py:\d|\(most recent call first\)",
     re.IGNORECASE,
 )
 

@@ -51,5 +51,38 @@ def fewer_gpus_given(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
     return None
 
 
+_LISTED = re.compile(
+    r"\bnvidia-smi (?:-L|--list-gpus)\b[^\n]{0,80}\n(?P<rows>(?:[^\n]{0,24}GPU \d{1,2}: [^\n]{4,120}(?:\n|\Z)){1,16})"
+)
+_ROW = re.compile(r"^[^\n]{0,24}GPU \d{1,2}: ", re.MULTILINE)
+_OF_HOST = ("a", "b", "c", "d", "e", "h", "i")
+"""Of the options those that count the ranks of one host."""
+
+
+def fewer_gpus_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """More ranks start on a host than `nvidia-smi -L` lists GPUs there."""
+    lists = [(text, each, len(_ROW.findall(each["rows"]))) for text in texts for each in _LISTED.finditer(text.text)]
+    counts = {count for _, _, count in lists}
+    started = [
+        (text, found, int(number))
+        for text in texts
+        for found in _STARTED.finditer(text.text)
+        if (number := next((found[each] for each in _OF_HOST if found[each]), ""))
+    ]
+    if len(counts) != 1 or not started:
+        return None
+    (count,) = counts
+    text, found, ranks = max(started, key=lambda each: each[2])
+    if ranks <= count:
+        return None
+    gpus = "one GPU" if count == 1 else f"{count} GPUs"
+    return Sharper(
+        f"{ranks} ranks start on a host that has {gpus} ({named(found[0], 40)}), so that several of them share one",
+        f"start {count} {'rank' if count == 1 else 'ranks'} there (--nproc-per-node={count}, or gpu), and where the "
+        "learning rate or batch was meant for more, adapt it. NCCL takes one rank per GPU; the GPUs are right",
+        (text.evidence(found.start()), lists[0][0].evidence(lists[0][1].start("rows"))),
+    )
+
+
 def _number(found: re.Match[str]) -> int:
     return int(next(each for each in found.groups() if each))

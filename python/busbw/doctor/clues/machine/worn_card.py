@@ -65,6 +65,26 @@ def one_card(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
     )
 
 
+_ON_HOST = r"^\s{{0,4}}host\s{{1,10}}: (?P<host>[\w.-]{{1,80}})\s*\n\s{{0,4}}rank\s{{1,10}}: {rank} \("
+"""How torchrun's summary tells where a rank that failed ran."""
+
+
+def rank_of_card(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The one rank that met the error, and its host, where no counter names the card."""
+    met = {found["rank"]: (text, found) for text in reversed(texts) for found in _RANK.finditer(text.text)}
+    if len(met) != 1 or " rank " in finding.title:
+        return None
+    ((rank, (text, found)),) = met.items()
+    words = re.compile(_ON_HOST.format(rank=rank), re.MULTILINE)
+    host = next(((each, at) for each in texts if (at := words.search(each.text))), None)
+    where = f"the GPU of rank {rank}" + (f" on {named(host[1]['host'])}" if host else "")
+    return Sharper(
+        f"{finding.title}: {where}",
+        f"it is {where}: {finding.fix}. What other ranks report later (timeouts, closed connections) follows from it",
+        (text.evidence(found.start()), *((host[0].evidence(host[1].start("host")),) if host else ())),
+    )
+
+
 def _is_old(said: Sequence[str]) -> bool:
     """Whether a counter of the card's whole life stands above that since the last start."""
     return any((found := re.search(r"aggregate\S{0,8} (\d{1,9})", each)) and int(found[1]) > 1 for each in said)

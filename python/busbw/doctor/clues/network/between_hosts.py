@@ -54,7 +54,8 @@ _ACTIVE = re.compile(r"\bactive_mtu:\s{1,12}(?P<mtu>\d{3,4}) \([1-5]\)")
 _HOST = re.compile(r"([A-Za-z][\w.-]{0,60}):\d{1,8}:\d{1,8} \[")
 _BYTES = {"1": "256", "2": "512", "3": "1024", "4": "2048", "5": "4096"}
 _PROMPT = re.compile(
-    r"^(?:\[?\w{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}?)(?::[^\n$#]{0,60}| [^\n$#]{0,60}\])?[$#] ?\S", re.MULTILINE
+    r"^(?:\[?\w{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}?)(?::[^\n$#]{0,60}| [^\n$#]{0,60}\]| [\w/~.-]{1,40})?[$#] ?\S",
+    re.MULTILINE,
 )
 _MOST = 16
 """Listings of commands that are looked at."""

@@ -41,9 +41,19 @@ _LISTENS = re.compile(
     r"[^\n]{1,60}\bLISTEN\b",
     re.MULTILINE,
 )
+_UFW = re.compile(r"^\W{0,4}Status: active\b", re.MULTILINE)
+_UFW_RULE = re.compile(
+    r"^\s{0,4}(?:\[ ?\d{1,3}\] )?(?P<to>Anywhere|\d{1,5}(?::\d{1,5})?)(?:/(?P<proto>tcp|udp))?"
+    r"(?: on (?P<dev>\S{1,20}))?\s{2,40}(?P<verdict>ALLOW|DENY|REJECT|LIMIT)(?: IN)?\s{2,20}"
+    rf"(?P<from>Anywhere|{_IP}(?:/\d{{1,2}})?)\b",
+    re.MULTILINE,
+)
+_UFW_DEFAULT = re.compile(r"^\W{0,4}Default: (?P<verdict>deny|reject|allow) \(incoming\)", re.MULTILINE)
 _MOST = 200
 _BARS = {"connection-timeout": ("DROP",), "no-route": ("REJECT",), "connection-refused": ("REJECT",)}
 """What a new connection meets where it fails so: one that is dropped gets no answer."""
+_GAVE_UP = "Software caused connection abort"
+"""What NCCL returns after it tried in vain, whatever each try met."""
 _OPEN = (
     "let all TCP ports through between the nodes, by their network, on all of them: iptables -I INPUT -s NETWORK -j "
     "ACCEPT (firewall-cmd --zone=trusted --add-source=NETWORK, ufw allow from NETWORK). NCCL listens on ports that the "
@@ -60,7 +70,9 @@ class _Rule:
 
 def refused_by_rules(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """Rules of a listing refuse the port of the error, or that port listens all the while."""
-    bars = _BARS.get(finding.name, ("REJECT",))
+    bars: tuple[str, ...] = _BARS.get(finding.name, ("REJECT",))
+    if all(_GAVE_UP in seen.fact for seen in finding.evidence if seen.line):
+        bars = ("DROP", "REJECT")
     asked = [found for seen in finding.evidence if (found := _ASKED.search(seen.fact))]
     for host, port, by_nccl in dict.fromkeys((each["host"], int(each["port"]), "<" in each[0]) for each in asked):
         listens = _listens(texts, host, port)
@@ -113,8 +125,26 @@ def _rules(text: Text, host: str) -> Iterator[_Rule]:
             continue
         spans = tuple(_spans(ports["ports"])) if ports else ()
         yield _Rule(word, spans, text.evidence(found.start()))
+    yield from _of_ufw(text, host)
     if (policy := _POLICY.search(text.text)) is not None:
         yield _Rule(policy["verdict"].upper(), (), text.evidence(policy.start()))
+
+
+def _of_ufw(text: Text, host: str) -> Iterator[_Rule]:
+    """Rules of ufw, where it is active, in their order; last what it does with all else."""
+    if (active := _UFW.search(text.text)) is None:
+        return
+    for found in islice(_UFW_RULE.finditer(text.text, active.end()), _MOST):
+        near = found["from"] == "Anywhere" or _is_near(host, found["from"])
+        if found["proto"] == "udp" or found["dev"] or not near:
+            continue
+        word = {"DENY": "DROP", "LIMIT": "ACCEPT", "ALLOW": "ACCEPT"}.get(found["verdict"], found["verdict"])
+        spans = tuple(_spans(found["to"])) if found["to"] != "Anywhere" else ()
+        yield _Rule(word, spans, text.evidence(found.start("to")))
+    default = _UFW_DEFAULT.search(text.text)
+    word = default["verdict"] if default else "deny"
+    if word != "allow":
+        yield _Rule("REJECT" if word == "reject" else "DROP", (), text.evidence(active.end()))
 
 
 def _is_near(host: str, net: str) -> bool:

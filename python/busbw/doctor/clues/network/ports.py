@@ -23,6 +23,8 @@ _RULE = re.compile(
     re.MULTILINE,
 )
 """A rule that admits one port or a range of them."""
+_ALL_FROM = re.compile(r"^\s{0,4}(?:\[ ?\d{1,3}\] )?Anywhere\s{2,40}ALLOW(?: IN)?\s{2,20}\d", re.MULTILINE)
+"""A rule of ufw that admits all ports from a network."""
 _DENIES = re.compile(r"\b(?:DROP|REJECT|DENY|drop|reject|deny)\b")
 _MOST_RULES, _OFTEN = 64, 2
 _OPEN = (
@@ -38,7 +40,7 @@ def blocked_ports(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
         if (asked := _NO_ANSWER.search(text.text)) is None:
             continue
         port, host = int(asked["port"]), asked["host"]
-        rules = list(_rules(texts))
+        rules = [] if any(_ALL_FROM.search(each.text) for each in texts) else list(_rules(texts))
         admitted = [rule for rule in rules if not rule[0] <= port <= rule[1]]
         answers = next(
             ((each, found) for each in texts for found in ANSWERS.finditer(each.text)

@@ -23,6 +23,12 @@ _END = re.compile(
     r"|\b(?:data|loader|iterator|dataset)\b.{0,20}\bexhausted\b|\bdestroy(?:ing|ed) (?:the )?process group\b",
     re.IGNORECASE,
 )
+_BARE = re.compile(
+    r"^\W{0,3}(?:\[?(?:rank|worker|process)\W{0,3})?(?P<rank>\d{1,6})[\]:,]{0,2} {0,2}(?:is |has )?"
+    r"(?P<end>done|finished|exiting|leaving|bye|exit)\W{0,4}$",
+    re.IGNORECASE,
+)
+"""`3 Done.`, as a program prints it behind its rank."""
 _NO_END = re.compile(r"\b(?:error|fail\w*|not|never|before|until|will|if)\b|n't\b", re.IGNORECASE)
 _SPEAKS = re.compile(r"\brank\W{0,2}(\d{1,6})\b", re.IGNORECASE)
 _STEPS = re.compile(
@@ -35,10 +41,15 @@ _FILE = re.compile(r"\S{1,120}\.(?:pt|tar|parquet|arrow|npz?|bin|jsonl?|csv|h5|t
 _CALLED = re.compile(r"\bOpType=(?P<op>\w{2,30})")
 _WAITS = re.compile(r"\brank ?(?P<rank>\d{1,6})\b", re.IGNORECASE)
 _MOST, _SHOWN = 20_000, 6
-_CURE = (
+UNEVEN_CURE = (
     "give all ranks the same number of batches: files of equal size whose number is a multiple of the ranks, "
     "DistributedSampler (drop_last=True), or a fixed number of steps. Or train under DDP's join(), which lets the "
     "others go on. A longer time, the network and NCCL have no part in it"
+)
+_CONDITION_CURE = (
+    "call each collective on all ranks: take barrier() and the like out of `if rank == ...`. No rank may return, end "
+    "or throw before it alone. Or give those ranks a group of their own (new_group). A longer time, the network and "
+    "NCCL have no part in it"
 )
 
 
@@ -49,21 +60,34 @@ def ended_before(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
         if failed is None:
             continue
         told = _Told(text, failed.start())
-        waiting = _waiting(text, failed.start()) or {rank for rank in told.last if rank not in told.ended}
+        waiting = waiting_ranks(text, failed.start()) or {rank for rank in told.last if rank not in told.ended}
         done = {rank: at for rank, at in told.ended.items() if rank not in waiting}
-        if not done or not (waiting & told.last.keys()):
+        # Who says nothing but its end is told by its own number, where it is the only one that does not wait.
+        alone = done.keys() <= told.bare and _whole(waiting | done.keys())
+        if done.keys() <= told.bare and told.bare & waiting:
+            continue  # those who wait said the same: it was the end of a part
+        if not done or not waiting or not (waiting & told.last.keys() or alone):
             continue
         first = min(done, key=int)
         op = _CALLED.search(text.text, failed.start())
         seen = (text.evidence(done[first]), *told.apart_seen)
-        who = f"{_listed(done)} {'had' if len(done) < 2 else 'have'} ended ({named(told.words[first], 50)})"
-        return Sharper(
-            f"{who} while {_listed(waiting)} still waited in a collective{f' ({op[1]})' if op else ''}: "
-            "ranks do different numbers of steps" + (f" ({'; '.join(told.apart)})" if told.apart else ""),
-            _CURE,
-            seen,
-        )
+        who = f"{listed(done)} {'had' if len(done) < 2 else 'have'} ended ({named(told.words[first], 50)})"
+        what = f"{who} while {listed(waiting)} still waited in a collective{f' ({op[1]})' if op else ''}"
+        if alone and not told.apart:
+            return Sharper(
+                f"{what}: {listed(done)} {'does' if len(done) < 2 else 'do'} not call it, so that it stands under a "
+                "condition, or behind an early end",
+                _CONDITION_CURE,
+                seen,
+            )
+        apart = f" ({'; '.join(told.apart)})" if told.apart else ""
+        return Sharper(f"{what}: ranks do different numbers of steps{apart}", UNEVEN_CURE, seen)
     return None
+
+
+def _whole(ranks: set[str]) -> bool:
+    """Whether these are all ranks from 0 on, as far as the highest of them tells."""
+    return len(ranks) > 1 and max(map(int, ranks)) == len(ranks) - 1
 
 
 class _Told:
@@ -72,12 +96,17 @@ class _Told:
     def __init__(self, text: Text, until: int) -> None:
         self.last: dict[str, int] = {}
         self.ended: dict[str, int] = {}
+        self.bare: set[str] = set()
         self.words: dict[str, str] = {}
         counted: dict[str, dict[str, tuple[int, int]]] = {}
         files: dict[str, tuple[int, int]] = {}
         at = 0
         for line in islice(text.text[:until].split("\n"), _MOST):
             found = _SPEAKS.search(line[:120])
+            if bare := _BARE.match(line[:120]):
+                self._end_bare(str(int(bare["rank"])), bare["end"], at)
+                at += len(line) + 1
+                continue
             rank = rank_of(line) or (str(int(found[1])) if found else "")
             if rank:
                 self._note(rank, line, at)
@@ -87,6 +116,11 @@ class _Told:
                     files.setdefault(rank, (len(names), at))
             at += len(line) + 1
         self.apart, self.apart_seen = _apart(text, files, counted)
+
+    def _end_bare(self, rank: str, word: str, at: int) -> None:
+        self.last[rank] = self.ended[rank] = at
+        self.words[rank] = word
+        self.bare.add(rank)
 
     def _note(self, rank: str, line: str, at: int) -> None:
         self.last[rank] = at
@@ -112,7 +146,7 @@ def _apart(
     return told, tuple(seen)
 
 
-def _waiting(text: Text, at: int) -> set[str]:
+def waiting_ranks(text: Text, at: int) -> set[str]:
     """The ranks whose watchdog speaks."""
     found = set()
     for line in islice(text.text[text.text.rfind("\n", 0, at) + 1 :].split("\n"), _MOST):
@@ -121,6 +155,6 @@ def _waiting(text: Text, at: int) -> set[str]:
     return found
 
 
-def _listed(ranks: Mapping[str, int] | set[str]) -> str:
+def listed(ranks: Mapping[str, object] | set[str]) -> str:
     known = sorted(map(int, ranks))
     return f"rank {', '.join(map(str, known[:_SHOWN]))}" + (" and others" if len(known) > _SHOWN else "")

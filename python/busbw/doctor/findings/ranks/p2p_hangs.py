@@ -9,6 +9,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.lines import life
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
@@ -54,7 +55,80 @@ _ANY = (
 )
 
 
+PASSES = "the same job passes without them"
+"""Words of the title where two runs of one log show it."""
+_WITHOUT = re.compile(
+    r"\bNCCL_P2P_DISABLE(?:=| set by environment to |: )['\"]?1\b"
+    r"|\bNCCL_P2P_LEVEL(?:=| set by environment to |: )['\"]?LOC\b"
+)
+_STOOD = re.compile(
+    r"Watchdog caught|\btim(?:ed|es|e) ?out\b|\bfailed to start\b|\^C|KeyboardInterrupt|\bSIG(?:TERM|KILL|INT)\b"
+    r"|\b[Ww]aiting for\b|No available shared memory broadcast block|\bCANCELLED\b",
+)
+"""By what a run shows that it came no further, and was ended for that."""
+_WENT_ON = re.compile(r"Application startup complete|Uvicorn running on|Avg bus bandwidth|Init(?:ialization)? done\b")
+
+
 def examine(facts: Facts) -> Iterator[Finding]:
+    for shown in () if _is_told_otherwise(facts) else facts.shown:
+        if (seen := _second_run(shown.lines, shown.source)) is not None:
+            why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
+            yield _found(
+                f"transfers from GPU to GPU (P2P) never arrive: {_cause(why)}; {PASSES} ({seen[-2].fact[:80]})",
+                (*seen, *why),
+                _BY_IOMMU if why else _ANY,
+            )
+            return
+    yield from _by_signs(facts)
+
+
+def _is_told_otherwise(facts: Facts) -> bool:
+    """Whether NVLinks join the GPUs, or the machine's own errors tell what breaks their transfers."""
+    if facts.machine is not None and facts.machine.nvlinks_per_gpu:
+        return True
+    if any(_LINKS.search(line) for shown in facts.shown for line in shown.lines):
+        return True
+    return any(
+        name in _WHY or (SIGNATURES[name].severity is Severity.ERROR and SIGNATURES[name].stage <= Stage.DRIVER)
+        for scan in facts.scans
+        for name in scan.hits
+    )
+
+
+def _second_run(lines: Sequence[str], source: str) -> tuple[Evidence, ...] | None:
+    """The direct channel of a run that stood still, its last words, and a later run without P2P that goes on."""
+    set_at = next((at for at, line in enumerate(lines) if "NCCL_P2P_" in line and _WITHOUT.search(line)), len(lines))
+    before, after = lines[:set_at], lines[set_at + 1 :]
+    direct = next((at for at in range(set_at - 1, -1, -1) if _DIRECT.search(before[at])), None)
+    # Who sets it before the first run has no run to lay beside.
+    if direct is None or any(_DIRECT.search(line) for line in after):
+        return None
+    behind = before[direct + 1 :]
+    stood = next((at for at, line in enumerate(behind, direct + 1) if _STOOD.search(line) or STANDS.search(line)), None)
+    went = next((at for at, line in enumerate(after, set_at + 1) if _goes_on(line)), None)
+    if stood is None or went is None or any(map(_goes_on, behind)) or any(map(_stays, after)):
+        return None
+    return tuple(
+        Evidence(clean(shortened(lines[at].strip(), 200)), source, at + 1) for at in (direct, stood, set_at, went)
+    )
+
+
+def _goes_on(line: str) -> bool:
+    return _WENT_ON.search(line) is not None or life.ALIVE.search(line[:400]) is not None
+
+
+def _stays(line: str) -> bool:
+    """Whether the later run stands still, or fails, as well."""
+    return "Watchdog caught" in line or "Traceback (most" in line or STANDS.search(line) is not None
+
+
+def _found(title: str, seen: Sequence[Evidence], cure: str) -> Finding:
+    return Finding(
+        NAME, Severity.ERROR, title, tuple(seen[:5]), Cost("the job hangs"), _CURE + cure, _PROOF, stage=Stage.SYSTEM,
+    )  # fmt: skip
+
+
+def _by_signs(facts: Facts) -> Iterator[Finding]:
     for log, scan in zip(facts.logs, facts.scans, strict=True):
         if scan.kinds["headers"] or not _stands_behind_init(log, scan):
             continue
@@ -68,15 +142,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
         # Words and a stack alone tell as well of ranks that call different collectives.
         if not signs or len(signs) + bool(why) < 2 or not (why or looks[2]):
             continue
-        yield Finding(
-            NAME, Severity.ERROR,
+        yield _found(
             f"transfers from GPU to GPU over PCIe (P2P) never arrive: {_cause(why)}; the ranks met, and the first "
             "collective stands still",
-            (direct, *signs, *why)[:5],
-            Cost("the job hangs"), _CURE + (_BY_IOMMU if why else _ANY),
-            _PROOF,
-            stage=Stage.SYSTEM,
-        )  # fmt: skip
+            (direct, *signs, *why),
+            _BY_IOMMU if why else _ANY,
+        )
 
 
 def _cause(why: Sequence[Evidence]) -> str:

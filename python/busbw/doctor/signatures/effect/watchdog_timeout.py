@@ -151,7 +151,7 @@ SIGNATURE = Signature(
         r"[Rr]emote rank did not (?:send|answer|respond|join)",
         r"abort is already in progress.{0,40}again to forcibly",
     ),
-    explains=("torch-distributed-error", "server-waits"),
+    explains=("torch-distributed-error", "server-waits", "stands-still"),
     unless=("keep alive watchdog", "netdev watchdog"),
     confirm="py-spy dump --pid PID on the ranks that lag or are silent; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what "
     "each rank called (flight recorder)",

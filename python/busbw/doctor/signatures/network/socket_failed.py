@@ -28,6 +28,7 @@ SIGNATURE = Signature(
         "too many open",
         "bad file",
         "remote peer",
+        "caused connection abort",
         "aborted",
         "address family",
         "already in use",

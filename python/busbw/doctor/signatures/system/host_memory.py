@@ -21,7 +21,7 @@ SIGNATURE = Signature(
         r"OSError: \[Errno 12\]",
         r"\b(?:exit|return)\w*(?: with)?(?: exit| return)?[ _-]?(?:code|status)?\W{1,4}(?:-9|137|247)\b",
         r"(?:shut ?down|terminated|stopped|ended|died) (?:with|by|on|from) signal (?:9|SIGKILL)\b",
-        r"Signals\.SIGKILL|code=killed, signal=KILL|killed by signal 9\b",
+        r"(?<!exiting via )Signals\.SIGKILL|code=killed, signal=KILL|killed by signal 9\b",
         r"EXIT CODE: (?:9|137)\b",
         r"[Ee]xit(?:ed with exit)? code:? 137\b",
         r"Memory cgroup out of memory",
