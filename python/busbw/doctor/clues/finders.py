@@ -52,9 +52,10 @@ from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.own_address import address_of_node
-from busbw.doctor.clues.network.own_name import name_of_own_host
+from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
+from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
@@ -66,6 +67,7 @@ from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.ended_before import ended_before
+from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
@@ -96,7 +98,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (not_given, without_device_nodes, none_active),
+    "network-interface": (not_installed, not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
     "connection-timeout": (
@@ -167,11 +169,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
-    "net-plugin-not-found": (plugin_beside_path,),
+    "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
-        *(uneven_batches, counted_apart),
+        *(leaves_samples_out, uneven_batches, counted_apart),
     ),
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
@@ -206,6 +208,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card,),
+    "gloo-mesh": (gloo_of_own_name,),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
 }

@@ -1,4 +1,4 @@
-"""Clues of a host's own name: /etc/hosts gives it an address of its own host, which launchers then give to others."""
+"""Clues of a host's own name: /etc/hosts gives it an address of its own host, which programs then give to others."""
 
 from __future__ import annotations
 
@@ -47,4 +47,43 @@ def name_of_own_host(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
                 "name. Firewall, ports and NCCL_SOCKET_IFNAME have no part in it",
                 (text.evidence(row.start()), said[0].evidence(said[1].start())),
             )
+    return None
+
+
+_GLOO_DEVICE = re.compile(
+    r"\bProcessGroupGloo initialized device: tcp://(?P<ip>127\.\d{1,3}\.\d{1,3}\.\d{1,3})\b(?: \((?P<host>[\w.-]{1,80})\))?"
+    r"|\bconnect\(\) to \[(?P<ip_>127\.\d{1,3}\.\d{1,3}\.\d{1,3})\]:\d"
+)
+"""The address that Gloo took for its own, and gave to the others."""
+_RESOLVES = re.compile(
+    r"^[^\n]{0,120}[$#>] ?(?:hostname -[iI]|getent (?:ahosts?v?4?|hosts) \S{1,80}"
+    r"|python3? -c [^\n]{0,60}gethostbyname\([^\n]{0,60}gethostname[^\n]{0,20})[ \t]{0,4}\n"
+    r"(?P<ip>127\.\d{1,3}\.\d{1,3}\.\d{1,3})\b",
+    re.MULTILINE,
+)
+
+_IFNAME = re.compile(r"\bNCCL_SOCKET_IFNAME=(?P<name>=?[A-Za-z][\w.-]{1,20})(?=\s)")
+
+
+def gloo_of_own_name(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Gloo takes the address to which its host's name resolves, and that is one of the host itself."""
+    for text in texts:
+        device, resolved = _GLOO_DEVICE.search(text.text), _RESOLVES.search(text.text)
+        if device is None and resolved is None:
+            continue
+        ip = (device["ip"] or device["ip_"] if device else None) or (resolved["ip"] if resolved else "")
+        rows = [row for row in _ROW.finditer(text.text) if not _OF_NOBODY.match(row["names"].split()[0])]
+        host = (device["host"] if device else "") or (rows[0]["names"].split()[0] if rows else "")
+        by_hand = _IFNAME.search(text.text)
+        value = facts.value("NCCL_SOCKET_IFNAME") or (by_hand["name"] if by_hand else "")
+        which = value.lstrip("=") if value and not value.startswith("^") and "," not in value else "INTERFACE"
+        alone = ": NCCL_SOCKET_IFNAME does not act on Gloo" if value else ""
+        return Sharper(
+            f"Gloo takes {ip} for its address, to which the name of {named(host) or 'its host'} resolves there"
+            f"{' (/etc/hosts)' if rows else ''}: the ranks of other hosts look for it on themselves",
+            f"set GLOO_SOCKET_IFNAME={named(which)} on every host, with the interface that all share there{alone}. Or "
+            "take the host's own name off the 127. line of /etc/hosts, and give it its real address. Firewall, Gloo "
+            "and the network are not at fault",
+            tuple(text.evidence(each.start()) for each in (device, resolved, *rows[:1]) if each is not None),
+        )
     return None
