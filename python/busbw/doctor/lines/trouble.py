@@ -104,6 +104,23 @@ _CALM = re.compile(
 )
 _ASKED = re.compile(r"\s{0,8}(?!.{0,400}(?:[:=\]]\s|\d:\d))[A-Za-z\"'].{8,400}\?\W{0,3}$")
 """What somebody asks is no line of a log."""
+_MARKS = (
+    r"\w(?:Error|Exception|Failure)\b|\b(?:ERROR|WARN(?:ING)?|INFO|FATAL|CRITICAL|DEBUG|NVRM)\b|\d\d:\d\d|\[|::|0x[0-9a-f]"
+    r"|\.(?:py|cc|cpp|cu|h|c|go|so)\b|\w=\S|(?:^|\s)/\w{1,40}/|: [a-z]{2,20}: "
+)
+"""What lines of programs have."""
+_OWN_ACT = (
+    r"(?:am|are|have|had|get|got|see|saw|run|ran|use|used|try|tried|think|want|need|suspect|believe|guess|wonder|notice"
+    r"|noticed|observe|did|do|don't|started|installed|updated|upgraded|changed|moved|train|trained)"
+)
+_OF_WRITER = re.compile(
+    rf"\s{{0,8}}(?:[>*-] )?(?=.{{12}})(?!.{{0,400}}?(?:{_MARKS}))(?:"
+    r"(?:[Hh]i|[Hh]ello|[Hh]ey|[Dd]ear|[Gg]ood (?:morning|day|evening)|[Tt]hanks)\b(?!:)"
+    rf"|.{{0,300}}?\b(?:[Oo]ur|[Mm]y|me|I(?:'m|'ve)|(?:I|[Ww]e) {_OWN_ACT}|[Ww]e(?:'re|'ve)|[Ss]omebody|[Aa]ny(?:body|one))\b"
+    r"|.{0,300}?\b(?:since (?:today|yesterday|last|this|the (?:up|change|move|re))|again and again|tonight|sometimes"
+    r"|every (?:time|night|day)|randomly)\b.{0,200}\b(?:[Ll]ogs?|[Oo]utput|[Tt]race(?:back)?|[Dd]etails)\b.{0,30}:?\s*$)"
+)
+"""A sentence of who posts the log, in words of a person and without any mark of a program: it is no error's message."""
 _COUNTER = re.compile(
     # `rdma statistic`, perfquery, sysfs: what counts many, a signature tells.
     r"link \S{3,40}/\d{1,3} \w{4,40} \d|\w{4,40}:\.{4,60}\d{1,20}\s*$"
@@ -195,7 +212,7 @@ class Trouble:
         if len(self.strange) >= MAX_STRANGE:
             return False
         words = _words_in(line) if words is None else words
-        if _ASKED.match(line) or _COUNTER.match(line):
+        if _ASKED.match(line) or _COUNTER.match(line) or _OF_WRITER.match(line):
             return False
         calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
         thrown = calm and _THROWN.search(line) is not None
