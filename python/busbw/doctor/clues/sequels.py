@@ -83,7 +83,11 @@ _LINKS = (
     ),
     # Who knows which rank calls what knows why sizes do not fit.
     _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
-    _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came|of different shape)"), frozenset({"message-truncated"})),
+    _Link(
+        "collective-mismatch",
+        re.compile("^ranks? .{0,60}(?:calls|never came|of different shape)"),
+        frozenset({"message-truncated"}),
+    ),
     _Link(
         "ras-mismatch",
         re.compile("took another branch"),

@@ -116,9 +116,11 @@ _OWN_ACT = (
 _OF_WRITER = re.compile(
     rf"\s{{0,8}}(?:[>*-] )?(?=.{{12}})(?!.{{0,400}}?(?:{_MARKS}))(?:"
     r"(?:[Hh]i|[Hh]ello|[Hh]ey|[Dd]ear|[Gg]ood (?:morning|day|evening)|[Tt]hanks)\b(?!:)"
-    rf"|.{{0,300}}?\b(?:[Oo]ur|[Mm]y|me|I(?:'m|'ve)|(?:I|[Ww]e) {_OWN_ACT}|[Ww]e(?:'re|'ve)|[Ss]omebody|[Aa]ny(?:body|one))\b"
+    rf"|.{{0,300}}?\b(?:[Oo]ur|[Mm]y|me|I(?:'m|'ve)|(?:I|[Ww]e) {_OWN_ACT}"
+    r"|[Ww]e(?:'re|'ve)|[Ss]omebody|[Aa]ny(?:body|one))\b"
     r"|.{0,300}?\b(?:since (?:today|yesterday|last|this|the (?:up|change|move|re))|again and again|tonight|sometimes"
-    r"|every (?:time|night|day)|randomly)\b.{0,200}\b(?:[Ll]ogs?|[Oo]utput|[Tt]race(?:back)?|[Dd]etails)\b.{0,30}:?\s*$)"
+    r"|every (?:time|night|day)|randomly)\b.{0,200}"
+    r"\b(?:[Ll]ogs?|[Oo]utput|[Tt]race(?:back)?|[Dd]etails)\b.{0,30}:?\s*$)"
 )
 """A sentence of who posts the log, in words of a person and without any mark of a program: it is no error's message."""
 _COUNTER = re.compile(

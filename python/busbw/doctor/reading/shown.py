@@ -47,7 +47,9 @@ _TELLING = re.compile(
     r"|\bSpeed: \d{2,6}Mb/s|cuda graph addresses|\bcustom_all_reduce"
     # The output of `ray status`.
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"
-    r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b",
+    r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"
+    # A value of which NCCL may make something else than meant.
+    r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b",
     re.IGNORECASE,
 )
 

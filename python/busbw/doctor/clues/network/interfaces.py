@@ -53,9 +53,7 @@ def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
     return None
 
 
-def _other_names(
-    value: str, wanted: Sequence[str], found: Sequence[re.Match[str]], text: Text
-) -> Sharper | None:
+def _other_names(value: str, wanted: Sequence[str], found: Sequence[re.Match[str]], text: Text) -> Sharper | None:
     """One variable for all hosts, and a host whose interfaces have other names than those of the others."""
     of_host: dict[str, list[re.Match[str]]] = {}
     for each in found:
@@ -67,7 +65,9 @@ def _other_names(
         return None
     there = next(host for host, rows in has.items() if rows)
     own = {host: _between_hosts(of_host[host], ()) for host in lacking}
-    named_there = ", ".join(f"{named(host, 40)} calls it {own[host]}" if own[host] else named(host, 40) for host in lacking)
+    named_there = ", ".join(
+        f"{named(host, 40)} calls it {own[host]}" if own[host] else named(host, 40) for host in lacking
+    )
     both = ",".join(dict.fromkeys((*wanted, *(each for each in own.values() if each))))
     how = f"NCCL_SOCKET_IFNAME={named(both, 80)} for all hosts (each takes the one it has)" if all(own.values()) else (
         "a begin that the names of all hosts share"

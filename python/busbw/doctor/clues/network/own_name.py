@@ -51,7 +51,8 @@ def name_of_own_host(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
 
 
 _GLOO_DEVICE = re.compile(
-    r"\bProcessGroupGloo initialized device: tcp://(?P<ip>127\.\d{1,3}\.\d{1,3}\.\d{1,3})\b(?: \((?P<host>[\w.-]{1,80})\))?"
+    r"\bProcessGroupGloo initialized device: tcp://(?P<ip>127\.\d{1,3}\.\d{1,3}\.\d{1,3})\b"
+    r"(?: \((?P<host>[\w.-]{1,80})\))?"
     r"|\bconnect\(\) to \[(?P<ip_>127\.\d{1,3}\.\d{1,3}\.\d{1,3})\]:\d"
 )
 """The address that Gloo took for its own, and gave to the others."""

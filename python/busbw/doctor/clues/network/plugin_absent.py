@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from busbw.doctor.clues.texts import Sharper, Text
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.clues.texts import Sharper, Text
 
 _OF_EFA = re.compile(r"\bFI_PROVIDER=efa\b|\bFI_EFA_\w{3,40}|amazonaws\.com/efa|\bp[456]\w{0,3}\.(?:24|48)xlarge\b")
 _NO_FOLDER = re.compile(
-    r"^[^\n]{0,80}\b(?:ls|stat|find|cd)\b: [^\n]{0,30}?(?P<what>/opt/(?:amazon|aws-ofi-nccl)(?:/[\w-]{1,30}){0,3})/?\W{1,4}"
-    r"No such file|\b(?P<tool>fi_info): (?:command )?not found",
+    r"^[^\n]{0,80}\b(?:ls|stat|find|cd)\b: [^\n]{0,30}?(?P<what>/opt/(?:amazon|aws-ofi-nccl)(?:/[\w-]{1,30}){0,3})"
+    r"/?\W{1,4}No such file|\b(?P<tool>fi_info): (?:command )?not found",
     re.MULTILINE,
 )
 _ASKED = re.compile(
-    r"\bldconfig -p ?\| ?e?grep [^\n]{0,80}(?:fabric|ofi|nccl-net)[^\n]{0,80}(?P<said>(?:\n(?![^\n]{0,60}[$#] )[^\n]{0,200}){0,24})"
+    r"\bldconfig -p ?\| ?e?grep [^\n]{0,80}(?:fabric|ofi|nccl-net)[^\n]{0,80}"
+    r"(?P<said>(?:\n(?![^\n]{0,60}[$#] )[^\n]{0,200}){0,24})"
 )
-_HAS = re.compile(r"\blibfabric\.so|\blibnccl-(?:net|ofi)\S{0,20}\.so(?:\.\d)? \(|/libnccl-(?:net|ofi)\S{0,20}\.so|NET/OFI (?:Init|Sel|Using)")
+_HAS = re.compile(
+    r"\blibfabric\.so|\blibnccl-(?:net|ofi)\S{0,20}\.so(?:\.\d)? \(|/libnccl-(?:net|ofi)\S{0,20}\.so"
+    r"|NET/OFI (?:Init|Sel|Using)"
+)
 _NO_VERBS = re.compile(r"[Ff]ailed to open libibverbs")
 _INSTALL = (
     "install EFA's software in the image (efa_installer.sh -y --skip-kmod: libfabric and rdma-core) and aws-ofi-nccl, "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from busbw.doctor.clues.texts import Sharper, Text, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.clues.texts import Sharper, Text, named
 
-_SHAPES = re.compile(r"of different shape\b.{0,60}: rank \d{1,7} has \[\d{1,9}(?P<one>[\d, ]{0,80})\], rank \d{1,7} has "
-                     r"\[\d{1,9}(?P<other>[\d, ]{0,80})\]")  # fmt: skip
+_SHAPES = re.compile(r"of different shape\b.{0,60}: rank \d{1,7} has \[\d{1,9}(?P<one>[\d, ]{0,80})\], rank \d{1,7} "
+                     r"has \[\d{1,9}(?P<other>[\d, ]{0,80})\]")  # fmt: skip
 """Shapes whose first number, that of the samples, differs where the rest is the same."""
 _COLLATES = re.compile(
     r"^[ \t]{0,12}def (?P<name>\w{0,30}collate\w{0,30}|collate)\(\w{1,20}[^\n]{0,80}:\n(?:[^\n]{0,200}\n){0,8}?"

@@ -20,9 +20,7 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
         shapes = [both.get(f"{side}_shape", "") for side in ("one", "other")]
         if both["one_op"] == both["other_op"] and all(shapes) and shapes[0] != shapes[1]:
             which = f"{both['one_op']}, number {number}" if number else both["one_op"]
-            return (
-                f"{_SHAPES} ({which}): rank {both['one']} has [{shapes[0]}], rank {both['other']} has [{shapes[1]}]"
-            )
+            return f"{_SHAPES} ({which}): rank {both['one']} has [{shapes[0]}], rank {both['other']} has [{shapes[1]}]"
         said = [
             f"rank {both[side]} calls {both[f'{side}_op']}" + (f" of shape [{shape}]" if shape else "")
             for side in ("one", "other")
