@@ -88,9 +88,10 @@ from busbw.doctor.clues.program.splits import index_of_first_node, on_another_di
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.too_old import of_links
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
 

@@ -10,10 +10,10 @@ from datetime import date, timedelta
 from busbw.doctor.clues.network.one_host import OF_RDMA, on_one_host
 from busbw.doctor.clues.network.sockets_suffice import NO_LIBRARY, SOCKETS, sockets_suffice
 from busbw.doctor.clues.solved import without_solved
-from busbw.doctor.clues.texts import Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.lines.moments import DAY_S
+from busbw.doctor.shown_texts import Text, texts_of
 
 _OF_RDMA = frozenset(
     {"memlock", "ib-port-down", "mpi-network", "ibv-call-failed", "ib-devices-missing", "openib-unused", "ib-async"}

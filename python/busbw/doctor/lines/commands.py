@@ -18,7 +18,8 @@ _BEFORE = re.compile(r"(?:\S*[\d\[<]\S*|\+{1,4}|\$)\Z")
 _LAUNCHER = re.compile(r"\b(?:mpirun|mpiexec|prterun|srun|docker run|podman run|horovodrun)\b")
 _OPTION = re.compile(rf"(?:\s-(?:x|e|genv|env)\s|--env[= ]|[,=]ALL,){_NAME}{_VALUE}")
 _TYPED = re.compile(
-    rf"^\s{{0,12}}(?:[^\n$#]{{0,80}}[$#] ?)?(?:env )?(?:[A-Z]\w{{2,60}}=[^\s\"']{{0,120}} ){{0,12}}?{_NAME}{_VALUE}(?=\s|$)"
+    rf"^\s{{0,12}}(?:[^\n$#]{{0,80}}[$#] ?)?(?:env )?(?:[A-Z]\w{{2,60}}=[^\s\"']{{0,120}} ){{0,12}}?"
+    rf"{_NAME}{_VALUE}(?=\s|$)"
 )
 """In front of a command, and in what `env` prints: of these only what NCCL takes otherwise than meant is kept."""
 _PLAIN = re.compile(r"[\w+-][\w.,:;^+-]{0,80}")

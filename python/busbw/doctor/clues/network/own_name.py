@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.clues.texts import Sharper, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _ROW = re.compile(
     r"^\s{0,4}127\.0\.[01]\.1[ \t]{1,40}(?P<names>[A-Za-z][\w.-]{0,80}(?:[ \t]{1,20}[\w.-]{1,80}){0,8})",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _OF_EFA = re.compile(r"\bFI_PROVIDER=efa\b|\bFI_EFA_\w{3,40}|amazonaws\.com/efa|\bp[456]\w{0,3}\.(?:24|48)xlarge\b")
 _NO_FOLDER = re.compile(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Text
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.shown_texts import Text
 
 SOCKETS = "nodes talk over sockets"
 _RDMA = re.compile(
