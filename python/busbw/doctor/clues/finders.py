@@ -47,7 +47,7 @@ from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.link_local import roce_without_address
-from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, without_device_nodes
+from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.outgoing import taken_by_connection
@@ -99,7 +99,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (not_installed, not_given, without_device_nodes, none_active),
+    "network-interface": (not_installed, not_given, none_active),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules),
     "connection-timeout": (
@@ -171,7 +171,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
-    "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
+    "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
         *(leaves_samples_out, uneven_batches, counted_apart),
@@ -200,8 +200,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "message-truncated": (forced_relaxed, releases_apart),
     "networks-differ": (none_active,),
     "wrong-results": (forced_relaxed,),
-    "ib-devices-missing": (without_device_nodes,),
-    "nic-missing": (without_device_nodes,),
+    "ib-devices-missing": (not_given,),
+    "nic-missing": (not_given,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
     "stands-still": (launch_waits,),

@@ -178,6 +178,16 @@ _LINKS = (
         )
         for name in ("ib-retry", "ib-connect-timeout", "ib-completion-error")
     ),
+    # A switch that stops the job is not told again as one that slows it.
+    *(
+        _Link(
+            name,
+            re.compile(r"^CUDA_LAUNCH_BLOCKING=1 lets the job stand still"),
+            frozenset({"slow-settings"}),
+            never=re.compile(r"^(?!CUDA_LAUNCH_BLOCKING)"),
+        )
+        for name in ("watchdog-timeout", "stuck-in-collective", "stands-still")
+    ),
     # RDMA's packets are as large as the port's MTU, and lost where those of ping are.
     _Link(
         "mtu-path",
