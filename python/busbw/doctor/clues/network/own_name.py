@@ -11,7 +11,9 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.shown_texts import Text
 
 _ROW = re.compile(
-    r"^\s{0,4}127\.0\.[01]\.1[ \t]{1,40}(?P<names>[A-Za-z][\w.-]{0,80}(?:[ \t]{1,20}[\w.-]{1,80}){0,8})",
+    # Where the log names the host, the row stands behind words that say so.
+    r"^(?:\s{0,4}|the name \S{1,80} is resolved to [\d.]{7,15}: )(?P<ip>127\.0\.[01]\.1)[ \t]{1,40}"
+    r"(?P<names>[A-Za-z][\w.-]{0,80}(?:[ \t]{1,20}[\w.-]{1,80}){0,8})",
     re.MULTILINE,
 )
 _OF_NOBODY = re.compile(r"(?:localhost|ip6-|broadcasthost|kubernetes|loopback)[\w.-]{0,40}$")
@@ -40,7 +42,7 @@ def name_of_own_host(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
                 continue
             host = named(own)
             return Sharper(
-                f"/etc/hosts gives {host} the address of its own host ({row[0].split()[0]}): it tells the others that "
+                f"/etc/hosts gives {host} the address of its own host ({row['ip']}): it tells the others that "
                 "rank 0 is at localhost, and each of them looks on itself",
                 f"in /etc/hosts of all hosts take the host's name off the 127. line, and give it its real address "
                 f"(ADDRESS {host}). Until then: torchrun --local-addr=ADDRESS, or a static start by --master-addr and "
