@@ -214,7 +214,7 @@ class Trouble:
         if len(self.strange) >= MAX_STRANGE:
             return False
         words = _words_in(line) if words is None else words
-        if _ASKED.match(line) or _COUNTER.match(line) or _OF_WRITER.match(line):
+        if _ASKED.match(line) or _COUNTER.match(line):
             return False
         calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
         thrown = calm and _THROWN.search(line) is not None
@@ -230,6 +230,8 @@ class Trouble:
             )
             and (thrown or not _NO_ERROR.search(line))
         ):
+            if _OF_WRITER.match(line):
+                return False
             self.strange.append((number, line.strip()))
             return True
         if len(self.odd) < MAX_STRANGE and (
@@ -237,6 +239,8 @@ class Trouble:
             or ("odd" in words and not _CALM.search(line))
             or (checker and len(line) < _MAX_LEVEL and _REFUSES.search(line) and not _AT_EASE.search(line))
         ):
+            if _OF_WRITER.match(line):
+                return False
             self.odd.append((number, line.strip()))
             return True
         return False
