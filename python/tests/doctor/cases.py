@@ -215,6 +215,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
         topology=TextFile("/opt/topo.xml", topology(2, 12, bus="00f{}:00:00.0").decode()),
     ),
     "conf-files": lambda: conf("NCCL_DEBUG = INFO\n"),
+    "setting-misread": lambda: environment(NCCL_BUFFSIZE="8M"),
     "p2p-disabled": lambda: environment(NCCL_P2P_DISABLE="1"),
     "shm-disabled": lambda: environment(NCCL_SHM_DISABLE="1", NCCL_P2P_DISABLE="1"),
     "ib-disabled": lambda: environment(NCCL_IB_DISABLE="1"),

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from busbw.doctor.clues.machine import visible
-from busbw.doctor.clues.network import firewalls, nic_states, paths, peer_memory
+from busbw.doctor.clues.network import firewalls, nic_states, paths, peer_memory, plugin_absent, rdma_devices
 from busbw.doctor.clues.releases import releases_apart
 from busbw.doctor.finding import Severity
 
 from .asked import logs_of, loud
 
-MODULES = (firewalls, nic_states, paths, peer_memory, releases_apart, visible)
+MODULES = (firewalls, nic_states, paths, peer_memory, plugin_absent, rdma_devices, releases_apart, visible)
 
 LOGS = logs_of("f140-")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from busbw.doctor.clues.texts import Text
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.shown_texts import Text
 
 
 @dataclass(frozen=True, slots=True)

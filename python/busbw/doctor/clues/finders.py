@@ -48,15 +48,16 @@ from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.link_local import roce_without_address
-from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, without_device_nodes
+from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.own_address import address_of_node
-from busbw.doctor.clues.network.own_name import name_of_own_host
+from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer
+from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
@@ -70,6 +71,7 @@ from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.ended_before import ended_before
+from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
@@ -93,9 +95,10 @@ from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
 
@@ -103,7 +106,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (not_listed,),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (not_given, without_device_nodes, none_active),
+    "network-interface": (not_installed, not_given, none_active),
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (read_as_octal, other_port_answers, refused_by_rules, unshared_interfaces),
     "connection-returned": (loopback_left, unshared_interfaces),
@@ -121,7 +124,9 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced),
     "rank-count": (same_node_rank, sequence_in_parts),
-    "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
+    "gpu-memory-full": (
+        *(holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
+    ),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
@@ -173,16 +178,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
-        *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
-        *(port_without_answer,),
+        *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
-    "net-plugin-not-found": (plugin_beside_path,),
-    "network-not-found": (without_device_nodes, plugin_beside_path, no_instance_of_aws),
+    "net-plugin-not-found": (not_installed, plugin_beside_path),
+    "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
-        *(uneven_batches, counted_apart),
+        *(leaves_samples_out, uneven_batches, counted_apart),
     ),
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
@@ -208,8 +212,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "message-truncated": (forced_relaxed, releases_apart),
     "networks-differ": (none_active,),
     "wrong-results": (forced_relaxed,),
-    "ib-devices-missing": (without_device_nodes,),
-    "nic-missing": (without_device_nodes,),
+    "ib-devices-missing": (not_given,),
+    "nic-missing": (not_given,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
     "stands-still": (launch_waits, stacks_apart),
@@ -220,5 +224,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "illegal-access": (beyond_positions,),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
+    "gloo-mesh": (gloo_of_own_name,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from busbw.doctor.clues.texts import Text
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.shown_texts import Text
 
 _LAST = frozenset({"memlock", "ibv-call-failed", "stands-still", "networks-differ", "network-interface"})
 """Names that tell less of the cause than others that say the same of it."""

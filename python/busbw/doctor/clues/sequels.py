@@ -83,7 +83,11 @@ _LINKS = (
     ),
     # Who knows which rank calls what knows why sizes do not fit.
     _Link("calls-differ", re.compile("^ranks call different"), frozenset({"message-truncated"})),
-    _Link("collective-mismatch", re.compile("^ranks? .{0,60}(?:calls|never came)"), frozenset({"message-truncated"})),
+    _Link(
+        "collective-mismatch",
+        re.compile("^ranks? .{0,60}(?:calls|never came|of different shape)"),
+        frozenset({"message-truncated"}),
+    ),
     _Link(
         "ras-mismatch",
         re.compile("took another branch"),
@@ -186,6 +190,22 @@ _LINKS = (
             re.compile(r"packets transmitted|Unreach"),
         )
         for name in ("ib-retry", "ib-connect-timeout", "ib-completion-error")
+    ),
+    # A switch that stops the job is not told again as one that slows it.
+    *(
+        _Link(
+            name,
+            re.compile(r"^CUDA_LAUNCH_BLOCKING=1 lets the job stand still"),
+            frozenset({"slow-settings"}),
+            never=re.compile(r"^(?!CUDA_LAUNCH_BLOCKING)"),
+        )
+        for name in ("watchdog-timeout", "stuck-in-collective", "stands-still")
+    ),
+    # RDMA's packets are as large as the port's MTU, and lost where those of ping are.
+    _Link(
+        "mtu-path",
+        re.compile(r"^packets of \d{4,5} bytes do not get through"),
+        frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout"}),
     ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
 )

@@ -12,13 +12,14 @@ from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.refuted import without_refuted
 from busbw.doctor.clues.releases.other_release import with_other_release
-from busbw.doctor.clues.texts import Sharper, Text, texts_of
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.around_rows import AROUND_ROWS
 from busbw.doctor.meanings.beside_rows import BESIDE_ROWS
 from busbw.doctor.meanings.clue_rows import CLUE_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
+from busbw.doctor.shown_texts import Text, texts_of
 
 
 @dataclass(frozen=True, slots=True)

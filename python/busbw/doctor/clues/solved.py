@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from busbw.doctor.clues.texts import Text
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.shown_texts import Text
 
 _SOLVED = re.compile(
     r"^[^\n]{0,300}?(?:\bclosed this(?: issue)? as completed\b"

@@ -1,4 +1,4 @@
-"""The texts in which clues are looked for, and what a clue makes of a finding."""
+"""What a clue makes of a finding, and words of a log as its title may hold them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Evidence
-from busbw.doctor.shown_texts import Text, texts_of
-
-__all__ = ["Sharper", "Text", "named", "texts_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
-from busbw.doctor.clues.network.sockets_suffice import SOCKETS, sockets_suffice
+from busbw.doctor.clues.network.one_host import OF_RDMA, on_one_host
+from busbw.doctor.clues.network.sockets_suffice import NO_LIBRARY, SOCKETS, sockets_suffice
 from busbw.doctor.clues.solved import without_solved
-from busbw.doctor.clues.texts import Text, texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.lines.moments import DAY_S
+from busbw.doctor.shown_texts import Text, texts_of
 
 _OF_RDMA = frozenset(
     {"memlock", "ib-port-down", "mpi-network", "ibv-call-failed", "ib-devices-missing", "openib-unused", "ib-async"}
@@ -56,6 +57,8 @@ def without_unneeded(findings: Sequence[Finding], facts: Facts) -> list[Finding]
     texts = texts_of(facts) if any(each.severity is not Severity.NOTE for each in findings) else ()
     findings = without_solved(findings, facts, texts)
     enough = sockets_suffice(findings, facts, texts) if any(SOCKETS in each.title for each in findings) else None
+    loud = {each.name for each in findings if each.severity is not Severity.NOTE}
+    alone = on_one_host(facts, texts) if loud & OF_RDMA else None
     shared = _shared_memory_alone(texts)
     sound = _sound_since(facts, texts)
     mapped = _mapped_since(facts, texts)
@@ -65,7 +68,9 @@ def without_unneeded(findings: Sequence[Finding], facts: Facts) -> list[Finding]
         else _noted(each, sound, " (more than a day ago, and the diagnosis passed since)")
         if each.name == _OLD and sound is not None
         else _noted(each, enough, " (these hosts show nothing faster, and it was enough)")
-        if SOCKETS in each.title and enough is not None
+        if (SOCKETS in each.title or each.name == NO_LIBRARY) and enough is not None
+        else _noted(each, alone, " (all ranks are on one host, and need no RDMA)")
+        if each.name in OF_RDMA and alone is not None
         else _noted(each, mapped, " (days ago; the rows are remapped, with none pending, and a job runs since)")
         if each.name == _OF_MEMORY and mapped is not None
         else each

@@ -75,9 +75,25 @@ def _told(finding: Finding, scans: Sequence[Scan], shown: Sequence[Shown]) -> Fi
     return replace(
         finding,
         title=f"{who} {kind.does}, and others wait for it ({said}){short}: {title}",
-        fix=f"{cure}{kind.cure}",
+        fix=f"{cure}{kind.cure}{_of_program(work, shown) if work.kind == 'data' else ''}",
         evidence=(*finding.evidence, Evidence(clean(shortened(work.text, 240)), source, work.line), *seen),
     )
+
+
+_PREPARES = (
+    (re.compile(r"\bllama-?factory\b", re.IGNORECASE), "LLaMA-Factory: tokenized_path, preprocessing_num_workers"),
+    (re.compile(r"\baxolotl\b", re.IGNORECASE), "axolotl preprocess CONFIG; dataset_processes"),
+)
+"""How programs are told to prepare data once, and by how many processes."""
+_PROCESSES = re.compile(r"\bnum_proc=(?P<n>\d{1,3})\b")
+
+
+def _of_program(work: Work, shown: Sequence[Shown]) -> str:
+    """The program's own way to prepare data before the job, and that more processes do it faster."""
+    lines = [line for each in shown for line in each.lines]
+    how = next((said for words, said in _PREPARES if any(map(words.search, lines))), "")
+    few = _PROCESSES.search(work.text)
+    return (f". More processes do it faster (num_proc is {few['n']})" if few else "") + (f". {how}" if how else "")
 
 
 def _too_short(finding: Finding, work: Work, shown: Sequence[Shown]) -> tuple[str, str, tuple[Evidence, ...]]:

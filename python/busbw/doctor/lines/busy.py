@@ -132,8 +132,8 @@ KINDS: Mapping[str, _Kind] = {
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
             r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b",
             "prepares the data",
-            "prepare the data once before the job (axolotl preprocess, a cache of datasets on a disk that all nodes "
-            "see) and start from the result. Give each rank as much of it as the others",
+            "prepare the data once before the job (a cache of datasets on a disk that all nodes see) and start from "
+            "the result. Give each rank as much of it as the others",
         ),
         (
             "load",

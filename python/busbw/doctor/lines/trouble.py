@@ -104,6 +104,25 @@ _CALM = re.compile(
 )
 _ASKED = re.compile(r"\s{0,8}(?!.{0,400}(?:[:=\]]\s|\d:\d))[A-Za-z\"'].{8,400}\?\W{0,3}$")
 """What somebody asks is no line of a log."""
+_MARKS = (
+    r"\w(?:Error|Exception|Failure)\b|\b(?:ERROR|WARN(?:ING)?|INFO|FATAL|CRITICAL|DEBUG|NVRM)\b|\d\d:\d\d|\[|::|0x[0-9a-f]"
+    r"|\.(?:py|cc|cpp|cu|h|c|go|so)\b|\w=\S|(?:^|\s)/\w{1,40}/|: [a-z]{2,20}: "
+)
+"""What lines of programs have."""
+_OWN_ACT = (
+    r"(?:am|are|have|had|get|got|see|saw|run|ran|use|used|try|tried|think|want|need|suspect|believe|guess|wonder|notice"
+    r"|noticed|observe|did|do|don't|started|installed|updated|upgraded|changed|moved|train|trained)"
+)
+_OF_WRITER = re.compile(
+    rf"\s{{0,8}}(?:[>*-] )?(?=.{{12}})(?!.{{0,400}}?(?:{_MARKS}))(?:"
+    r"(?:[Hh]i|[Hh]ello|[Hh]ey|[Dd]ear|[Gg]ood (?:morning|day|evening)|[Tt]hanks)\b(?!:)"
+    rf"|.{{0,300}}?\b(?:[Oo]ur|[Mm]y|me|I(?:'m|'ve)|(?:I|[Ww]e) {_OWN_ACT}"
+    r"|[Ww]e(?:'re|'ve)|[Ss]omebody|[Aa]ny(?:body|one))\b"
+    r"|.{0,300}?\b(?:since (?:today|yesterday|last|this|the (?:up|change|move|re))|again and again|tonight|sometimes"
+    r"|every (?:time|night|day)|randomly)\b.{0,200}"
+    r"\b(?:[Ll]ogs?|[Oo]utput|[Tt]race(?:back)?|[Dd]etails)\b.{0,30}:?\s*$)"
+)
+"""A sentence of who posts the log, in words of a person and without any mark of a program: it is no error's message."""
 _COUNTER = re.compile(
     # `rdma statistic`, perfquery, sysfs: what counts many, a signature tells.
     r"link \S{3,40}/\d{1,3} \w{4,40} \d|\w{4,40}:\.{4,60}\d{1,20}\s*$"
@@ -178,6 +197,14 @@ def _words_in(line: str) -> set[str]:
     return found
 
 
+def _is_error(line: str, words: Collection[str]) -> bool:
+    """Whether the line says that it is an error, by its words or by its level."""
+    if "error" in words and _ERROR.search(line):
+        return True
+    ends = line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]
+    return "level" in words and LEVEL.search(ends) is not None
+
+
 class Trouble:
     """What was kept: `strange` are lines with words of an error, `odd` those with words that may be of one."""
 
@@ -194,33 +221,28 @@ class Trouble:
         """
         if len(self.strange) >= MAX_STRANGE:
             return False
-        words = _words_in(line) if words is None else words
-        if _ASKED.match(line) or _COUNTER.match(line):
+        kept = self._list_for(line, _words_in(line) if words is None else words, checker=checker)
+        if kept is None or _OF_WRITER.match(line):
             return False
+        kept.append((number, line.strip()))
+        return True
+
+    def _list_for(self, line: str, words: Collection[str], *, checker: bool) -> list[tuple[int, str]] | None:
+        """Which of both lists takes the line, if any."""
+        if _ASKED.match(line) or _COUNTER.match(line):
+            return None
         calm = "calm" in words and "NCCL WARN" not in line and "<warn>" not in line and not checker
         thrown = calm and _THROWN.search(line) is not None
         if calm and not thrown:
-            return False  # both expressions of what tells of no error hold these words
-        if "NCCL WARN" in line or (
-            (
-                ("error" in words and _ERROR.search(line))
-                or (
-                    "level" in words
-                    and LEVEL.search(line if len(line) <= _MAX_LEVEL else line[:_MAX_LEVEL] + line[-20:]) is not None
-                )
-            )
-            and (thrown or not _NO_ERROR.search(line))
-        ):
-            self.strange.append((number, line.strip()))
-            return True
-        if len(self.odd) < MAX_STRANGE and (
+            return None  # both expressions of what tells of no error hold these words
+        if "NCCL WARN" in line or (_is_error(line, words) and (thrown or not _NO_ERROR.search(line))):
+            return self.strange
+        odd = len(self.odd) < MAX_STRANGE and (
             ("libfabric:" in line and "<warn>" in line)
             or ("odd" in words and not _CALM.search(line))
             or (checker and len(line) < _MAX_LEVEL and _REFUSES.search(line) and not _AT_EASE.search(line))
-        ):
-            self.odd.append((number, line.strip()))
-            return True
-        return False
+        )
+        return self.odd if odd else None
 
     @property
     def boxed(self) -> bool:

@@ -198,12 +198,13 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     if finding.name == "gpu-exception" and (number := _XID.search(said)) and int(number[1]) in XIDS:
         meaning, action = XIDS[int(number[1])]
         return replace(finding, title=f"{title}: {meaning}", fix=f"{action}. Also: {fix}")
-    if family is not None and family.meaning in title:
+    if family is not None and family.meaning in title and (finding.name not in _SOME or family.cure in fix):
         return finding
     if family is not None:
         general = finding.name in _GENERAL and title == SIGNATURES[finding.name].title
+        told = title if family.meaning in title else f"{title}: {family.meaning}"
         title, fix = (
-            family.meaning if general else f"{title}: {family.meaning}",
+            family.meaning if general else told,
             f"{family.cure}{'' if finding.name in _ALL - {UNKNOWN} or family.meaning in WHOLE else f'. Also: {fix}'}",
         )
     if hint:
@@ -214,12 +215,12 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
     title += f" (thrown in {area})" if area else ""
     if not family and not hint and not area:
         return finding
-    told = replace(finding, title=title, fix=fix)
     if finding.name == UNKNOWN and family is not None and _THROWN.search(said):
         # What the words mean stands before the words.
         words = shortened(clean(said.strip()), MAX_HINT)
-        told = replace(told, name="python-exception", title=f"a program failed: {family.meaning}: {words}")
-    return told
+        title = f"a program failed: {family.meaning}: {words}"
+        return replace(finding, title=title, fix=fix, name="python-exception")
+    return replace(finding, title=title, fix=fix)
 
 
 def _family(texts: Sequence[str], *, of: str) -> Family | None:

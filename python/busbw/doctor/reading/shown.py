@@ -48,7 +48,9 @@ _TELLING = re.compile(
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"
     r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"
     # Stacks, as py-spy and faulthandler print them.
-    r"|^Process \d{1,9}: |^\s{4}[\w<>]{1,60} \([\w./<>-]{1,160}\.py:\d|\(most recent call first\)",
+    r"|^Process \d{1,9}: |^\s{4}[\w<>]{1,60} \([\w./<>-]{1,160}\.py:\d|\(most recent call first\)"
+    # A value of which NCCL may make something else than meant.
+    r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b",
     re.IGNORECASE,
 )
 

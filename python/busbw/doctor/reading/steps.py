@@ -23,8 +23,12 @@ _WAYS: tuple[tuple[re.Pattern[str], Callable[[float], float]], ...] = (
     (re.compile(r"\btps: ([\d,]{1,12}(?:\.\d{1,4})?)"), lambda rate: 1.0 / rate),  # torchtitan
     (
         re.compile(
-            r"\b(?:tokens?|tok|samples)(?:_per_|[ _]per[ _]|/)(?:s|sec|second)(?:[/_](?:gpu|device|rank))?\b\W{1,4}"
-            r"([\d,]{1,12}(?:\.\d{1,4})?)"
+            # Of `loss 7.4874 img/s 7158` the figure before the unit is another one's; of `7158 img/s 0.2 s` its own.
+            r"(?:\b(?:loss|lr|acc\w{0,8}|top[15]|ppl|mfu|mem\w{0,6}|(?:grad_?)?norm|time|data|step"
+            r"|iter\w{0,6}|epoch)[ =:]{1,3}"
+            r"[\d.e+-]{1,14} |(?<!\d )\b)"
+            r"(?:tokens?|tok|samples|imgs?|images)(?:_per_|[ _]per[ _]|/)(?:s|sec|second)(?:[/_](?:gpu|device|rank))?"
+            r"\b\W{1,4}([\d,]{1,12}(?:\.\d{1,4})?)"
         ),
         lambda rate: 1.0 / rate,
     ),

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.moments import DAY_S, NEAR_S, moment_of
+from busbw.doctor.shown_texts import Text
 
 _MOST = 2000
 _BEGINS = re.compile(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from busbw.doctor.clues.texts import texts_of
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.shown_texts import texts_of
 from busbw.doctor.signature import Stage
 
 _RESTARTS = re.compile(

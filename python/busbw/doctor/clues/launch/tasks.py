@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.shown_texts import Text
 
 _NAME = r"(?:--(?P<long>ntasks|ntasks-per-node|nodes)[ =]|-(?P<short>[nN]) ?)"
 _OPTION = rf"(?P<said>{_NAME}(?P<n>\d{{1,6}})(?:-\d{{1,6}})?(?=[\s\\]|$))"

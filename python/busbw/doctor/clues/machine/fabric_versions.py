@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 from busbw.base.text import clean
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _BOTH = re.compile(
     r"version (?P<manager>\d{3}(?:\.\d{1,3}){1,2}) (?:don't|doesn't|does not|do not) match with (?:the )?driver "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.shown_texts import Text
 
 _GPU = re.compile(r"^\W{0,4}GPU (?P<gpu>\d{1,3}): [^\n]{3,120}", re.MULTILINE)
 _COUNT = re.compile(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _VALUE = r"(?:\s{0,4}[:=]\s{0,4}|\s{1,8})(?P<bytes>\d{7,15})\b"
 _LIMIT = re.compile(rf"\bmemory\.(?:limit_in_bytes|max){_VALUE}")

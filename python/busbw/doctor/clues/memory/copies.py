@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.speakers import rank_of
+from busbw.doctor.shown_texts import Text
 
 _BAR = re.compile(
     r"Loading (?:\w{1,20} )?checkpoint shards: {1,4}\d{1,3}%"

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.shown_texts import Text
 
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
 _ASKED = re.compile(rf"(?P<host>{_IP})(?:<|:| port |, ?)(?P<port>\d{{2,5}})\b")

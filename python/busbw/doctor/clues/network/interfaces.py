@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.clues.texts import Sharper, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.prompts import host_before
+from busbw.doctor.shown_texts import Text
 
 _BRIEF = re.compile(
     r"^(?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})? {2,30}(?:UP|DOWN|UNKNOWN) "
@@ -32,6 +34,8 @@ def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
     wanted = [each.lstrip("=").partition(":")[0] for each in value.split(",") if each.lstrip("=")]
     for text in texts:
         found = list(_BRIEF.finditer(text.text)) or list(_LONG.finditer(text.text))
+        if (apart := _other_names(value, wanted, found, text)) is not None:
+            return apart
         listed = next(_OF_CLASS.finditer(text.text), None)
         names = list(dict.fromkeys([each["name"] for each in found] or (listed["names"].split() if listed else [])))
         # NCCL takes a name without = for the begin of names.
@@ -48,6 +52,35 @@ def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
             (text.evidence(begin),),
         )
     return None
+
+
+def _other_names(value: str, wanted: Sequence[str], found: Sequence[re.Match[str]], text: Text) -> Sharper | None:
+    """One variable for all hosts, and a host whose interfaces have other names than those of the others."""
+    of_host: dict[str, list[re.Match[str]]] = {}
+    for each in found:
+        if host := host_before(text, each.start()):
+            of_host.setdefault(host, []).append(each)
+    has = {host: [row for row in rows if row["name"].startswith(tuple(wanted))] for host, rows in of_host.items()}
+    lacking = [host for host, rows in has.items() if not rows]
+    if not lacking or len(lacking) == len(has):
+        return None
+    there = next(host for host, rows in has.items() if rows)
+    own = {host: _between_hosts(of_host[host], ()) for host in lacking}
+    named_there = ", ".join(
+        f"{named(host, 40)} calls it {own[host]}" if own[host] else named(host, 40) for host in lacking
+    )
+    both = ",".join(dict.fromkeys((*wanted, *(each for each in own.values() if each))))
+    how = f"NCCL_SOCKET_IFNAME={named(both, 80)} for all hosts (each takes the one it has)" if all(own.values()) else (
+        "a begin that the names of all hosts share"
+    )  # fmt: skip
+    return Sharper(
+        f"NCCL_SOCKET_IFNAME={named(value)} is set for all hosts, and names no interface of "
+        f"{named(', '.join(lacking[:4]), 80)}: {there} has it, and {named_there}",
+        f"set {how}. Or give each host its own name (~/.nccl.conf of the host), or exclude the others by ^lo,docker. "
+        "GLOO_SOCKET_IFNAME takes one name: set it per host. Launchers carry a variable to all hosts (.deepspeed_env, "
+        "mpirun -x)",
+        tuple(text.evidence(rows[0].start()) for rows in (has[there], of_host[lacking[0]])),
+    )
 
 
 def _echoed(texts: Sequence[Text], name: str) -> str:

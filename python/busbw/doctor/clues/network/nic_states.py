@@ -1,4 +1,4 @@
-"""Clues of RDMA devices: ports none of which is active, devices that a container was not given, settings of a NIC."""
+"""Clues of RDMA ports and NICs: ports none of which is active, and settings of a NIC."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.clues.texts import Sharper, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
+from busbw.doctor.shown_texts import Text
 
 _PORT = re.compile(
     r"\bhca_id:\s{1,8}(?P<devinfo>[\w.-]{2,30})|\bCA '(?P<ibstat>[\w.-]{2,30})'"
@@ -91,51 +92,6 @@ def _told(
         "image and GID index are right",
         (*seen, *((none,) if none else ())),
     )
-
-
-_GIVEN_NONE = re.compile(r"\b[Dd]evices['\"]?(?:=|: ?)(?:\[\]|null)(?![\w,])")
-"""What `docker inspect` says of a container without devices."""
-_RUN = re.compile(r"\b(?:docker|podman|nerdctl) run (?P<words>(?:[^\n\\]|\\\n){4,1500})")
-_GIVES = re.compile(r"--privileged|/dev/infiniband|-v /dev:|--device[= ]\S{0,20}(?:rdma|infiniband)")
-_PRIVILEGED = re.compile(r"\b[Pp]rivileged['\"]?(?:=|: ?)true\b|--privileged\b")
-_INSIDE = re.compile(r"ls: cannot access '?/dev/infiniband'?[^\n]{0,20}: No such file")
-_UP = re.compile(r"\b(?P<dev>[\w.-]{2,30}) port \d{1,2} ==> \S{1,30} \(Up\)")
-_HOST_HAS = re.compile(
-    r"\bCA '(?P<ca>[\w.-]{2,30})'"
-    r"|[$#>] ?ls (?:-\w{1,3} )?/sys/class/infiniband/?\s{0,3}\n"
-    r"(?P<sys>(?:mlx\d_|roce|ibp?|irdma|bnxt_re)[\w.-]{1,24})"
-    r"|\blink (?P<link>[\w.-]{2,30})/\d{1,2} [^\n]{0,80}state ACTIVE"
-)
-_STARTED = (
-    "start the containers on all nodes with --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (compose: "
-    "devices: - /dev/infiniband; Kubernetes: the RDMA device plugin). Inside, ibv_devinfo must list the NICs. "
-    "NCCL_NET and NCCL_IB_HCA may stay: sockets instead would only be slow"
-)
-
-
-def without_device_nodes(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
-    """The host has RDMA devices, and the container was started without them."""
-    if not any(_NO_DEVICE.search(text.text) or _INSIDE.search(text.text) for text in texts):
-        return None
-    none = _first(_GIVEN_NONE, texts)
-    run = next(((text, found) for text in texts for found in _RUN.finditer(text.text)), None)
-    gives = any(_GIVES.search(found["words"]) for text in texts for found in _RUN.finditer(text.text))
-    inside, host = _first(_INSIDE, texts), _first(_UP, texts) or _first(_HOST_HAS, texts)
-    shown = [each for each in (none, run, inside) if each is not None]
-    if host is None or not shown or (gives and none is None) or _first(_PRIVILEGED, texts) is not None:
-        return None
-    device = next(each for each in host[1].groups() if each)
-    by = "docker inspect shows none" if none else "docker run gives it none" if run else "it lacks that folder"
-    return Sharper(
-        f"the container was started without the RDMA devices (/dev/infiniband; {by}), though the host has "
-        f"{named(device, 30)}: NCCL finds none",
-        _STARTED,
-        tuple(text.evidence(found.start()) for text, found in (*shown, host)),
-    )
-
-
-def _first(words: re.Pattern[str], texts: Sequence[Text]) -> tuple[Text, re.Match[str]] | None:
-    return next(((text, found) for text in texts if (found := words.search(text.text))), None)
 
 
 _FORCED = re.compile(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.shown_texts import Text
 
 _CONNECTED = re.compile(
     r"^(?:[^\s:]{1,60}: {1,4})?(?:tcp6?\s{1,12})?(?:ESTAB|TIME-WAIT|CLOSE-WAIT|FIN-WAIT-\d|SYN-SENT)"

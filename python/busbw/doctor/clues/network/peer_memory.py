@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _LOADED = re.compile(r"^(?P<name>nvidia_peermem|nv_peer_mem)\s{1,40}\d{3,12}\s{1,12}\d{1,4}\b", re.MULTILINE)
 _CORE = re.compile(r"^ib_core\s{1,40}\d{3,12}\s{1,12}\d{1,4}(?: {1,4}(?P<users>[\w,]{2,400}))?\s{0,4}$", re.MULTILINE)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.clues.network.between_hosts import ANSWERS
-from busbw.doctor.clues.texts import Sharper, Text, named
+from busbw.doctor.clues.texts import Sharper, named
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.shown_texts import Text
 
 _NO_ANSWER = re.compile(
     r"socket(?:Poll|Start)Connect: [Cc]onnect to (?P<host>\d{1,3}(?:\.\d{1,3}){3})<(?P<port>\d{4,5})> "
@@ -48,7 +49,8 @@ def blocked_ports(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
         )  # fmt: skip
         by, seen = "", [text.evidence(asked.start())]
         if admitted and len(admitted) == len(rules):
-            by = f" (ports {', '.join(_range(*rule[:2]) for rule in admitted[:4])})"
+            said = list(dict.fromkeys(_range(*rule[:2]) for rule in admitted))
+            by = f" (port{'s' * (len(said) > 1)} {', '.join(said[:4])})"
             seen.append(admitted[-1][2])
         elif answers is not None:
             by = f" ({answers[1]['port'] or answers[1]['port_']} is open)"
@@ -78,6 +80,9 @@ def _rules(texts: Sequence[Text]) -> Iterator[tuple[int, int, Evidence]]:
             if _DENIES.search((seen := text.evidence(found.start())).fact):
                 continue
             ports = [int(each) for each in found.groups() if each]
+            # No port is 0: Terraform and AWS say so of a rule for all traffic (protocol -1).
+            if ports[-1] == 0:
+                continue
             yield ports[0], ports[-1], seen
 
 
@@ -86,9 +91,10 @@ def _range(first: int, last: int) -> str:
 
 
 _HOLDS = re.compile(
-    r"(?m)^(?:tcp6?\s[^\n]{0,40}\s)?LISTEN\b[^\n]{0,120}?[\]*\d]:(?P<port>\d{1,5})\b[^\n]{0,120}?"
+    r"(?m)^(?:> ?){0,3}(?:tcp6?\s[^\n]{0,40}\s)?LISTEN\b[^\n]{0,120}?[\]*\d]:(?P<port>\d{1,5})\b[^\n]{0,120}?"
     r"users:\(\(\"(?P<name>[^\"\n]{1,40})\",pid=(?P<pid>\d{1,9})"
 )
+_LAUNCHERS = re.compile(r"torchrun|accelerate|deepspeed")
 _OTHER_JOB = re.compile(r"\bSlurm JobId (?P<job>\d{1,12}) ends at\b")
 _OWN_JOB = re.compile(r"\b(?:StepId=|JobId=|[Jj]ob |slurm-)(?P<job>\d{2,12})\b")
 
@@ -103,6 +109,7 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
             row = process_row(text, found["pid"])
             seen = [text.evidence(found.start()), *([text.evidence(row.start())] if row else [])]
             who = f"{named(row['cmd'] if row else found['name'])} (pid {found['pid']})"
+            launcher = _LAUNCHERS.match(found["name"])
             other = _OTHER_JOB.search(text.text)
             # A job's own number stands in what its launcher says: another one is another user's or another job's.
             ended = re.search(rf"StepId={other['job']}\b", text.text) if other else None
@@ -117,8 +124,9 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
                     (*seen, text.evidence(other.start())),
                 )
             return Sharper(
-                f"the port ({found['port']}) is taken by {who}",
-                f"where that is a left-over of this job, end it (kill {found['pid']}); where it is another job's, take "
+                f"the port ({found['port']}) is taken by {who}{', a launcher of an earlier run' if launcher else ''}",
+                f"where that is a left-over of this job, end it (kill {found['pid']}"
+                f"{', and its ranks, which hold GPU memory' if launcher else ''}); where it is another job's, take "
                 "another port (torchrun --master-port, MASTER_PORT=29501; --standalone for one node)",
                 tuple(seen),
             )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _FULL = re.compile(
     r"(?:\b|_)reg\w{0,24}[^\n]{0,80}(?:Cannot allocate memory|ENOMEM|errno:? ?12\b|error 12\b|-12\b)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Text
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.shown_texts import Text
 
 SOCKETS = "nodes talk over sockets"
 _RDMA = re.compile(
@@ -16,7 +16,10 @@ _RDMA = re.compile(
     r"|H[12]00|B[23]00|GB[23]00|MI3\d\d\w?)\b"
 )
 """Devices and machines that have, or are sold with, a faster network than sockets give."""
-_NO_DEVICE = re.compile(r"NET/IB ?: No device found")
+_NO_DEVICE = re.compile(r"NET/IB ?: No device found|[Ff]ailed to open libibverbs")
+_LOOKED_FOR = re.compile(r"\b[ef]?grep [^\n|]{1,200}")
+"""What somebody looks for is not what is there."""
+NO_LIBRARY = "libibverbs-missing"
 _STREAMS = re.compile(
     r"^\[(?:SUM| {1,3}\d{1,3})\] +0\.0\d?-\d[\d.]{0,7} +sec +[\d.]{1,8} \wBytes +(?P<rate>[\d.]{1,8}) Gbits/sec"
     r"[^\n]{0,40}receiver",
@@ -36,7 +39,7 @@ _SMALL = 2
 
 def sockets_suffice(findings: Sequence[Finding], facts: Facts, texts: Sequence[Text]) -> Evidence | None:
     """What shows that sockets are all that these hosts have, and that they were enough; None without it."""
-    if len(texts) != 1 or any(_RDMA.search(each.text) for each in texts) or facts.has_rdma:
+    if len(texts) != 1 or any(_RDMA.search(_LOOKED_FOR.sub("", each.text)) for each in texts) or facts.has_rdma:
         return None
     text = texts[0]
     none = _NO_DEVICE.search(text.text)
@@ -44,7 +47,11 @@ def sockets_suffice(findings: Sequence[Finding], facts: Facts, texts: Sequence[T
         return None
     if facts.records:
         return _full_line(facts, text)
-    others = [each for each in findings if each.severity is not Severity.NOTE and SOCKETS not in each.title]
+    others = [
+        each
+        for each in findings
+        if each.severity is not Severity.NOTE and SOCKETS not in each.title and each.name != NO_LIBRARY
+    ]
     nodes = max((each.nnodes or 1 for log in facts.logs for each in log.communicators), default=1)
     if others or nodes > _SMALL or _COMPLAINS.search(text.text):
         return None

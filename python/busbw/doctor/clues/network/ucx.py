@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _IN_UCX = re.compile(
     r"libuc[pt]\w{0,12}\.so|\b(?:ucp|uct|ucs)_(?:dt|mm|tag|am|ep|rndv|proto|memcpy|iface)\w{0,40}"

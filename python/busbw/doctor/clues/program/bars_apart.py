@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from busbw.doctor.clues.program.ended_before import UNEVEN_CURE, listed, waiting_ranks
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _BAR = re.compile(
     r"^(?P<front>[^\n]{0,120}?\brank\W{0,2}(?P<rank>\d{1,6})\b[^\n\[]{0,160}?)"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _SET = re.compile(
     r"^(?![^\n]{0,200}(?:consider passing|[Rr]un (?:it )?with|[Tt]ry|unset|without))[^\n]{0,200}"

@@ -6,9 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _SAID = re.compile(
     r"^[^\n]{0,60}?\b[Rr]ank[ =:]{0,2}(?P<rank>\d{1,6})\]?:?[^\n]{0,60}?"

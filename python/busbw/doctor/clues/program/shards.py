@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, Text
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.speakers import rank_of
+from busbw.doctor.shown_texts import Text
 
 _MOST = 20_000
 _SAYS = re.compile(r"\buneven (?:workload|data|inputs?|shards|batches|number of (?:batches|samples))\b", re.IGNORECASE)

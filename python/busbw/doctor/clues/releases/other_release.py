@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from busbw.doctor.clues.texts import Text
 from busbw.doctor.finding import Finding
+from busbw.doctor.shown_texts import Text
 
 _MOST = 200
 _NAMES = frozenset(

@@ -19,7 +19,9 @@ LOST = "packets transmitted"
 """In the line with which ping says how many packets came back."""
 _BEGIN = re.compile(r"\bPING (?P<to>\S{1,80}).{0,80}?\b(?P<data>\d{2,5})\((?P<all>\d{2,5})\) bytes of data")
 _SIZED = re.compile(r"\bping6? (?=[^|#\n]{0,200}?-[A-Za-z0-9]{0,4}s ?(?P<data>\d{2,5})\b)")
-_ASKED = re.compile(r"(?:^|[$#>] )(?:sudo )?ping6? -?\w")
+_ASKED = re.compile(r"(?:^|[$#>] |[;&] {0,4})(?:sudo )?ping6? -?\w")
+_NEXT = re.compile(r"(?<=[;&|]) {0,4}(?=(?:sudo )?ping6? )")
+"""Between the commands of one line: each prints its own numbers, one after the other."""
 _COMMAND = re.compile(r"\bping6? (?P<words>[^|#;&>\n]{1,200})")
 _VALUED = re.compile(r"-[A-Za-z0-9]{0,4}[cisIMWwtQlpSm]")
 """An option of ping whose value is the next word."""
@@ -27,8 +29,13 @@ _HOST = re.compile(r"[A-Za-z0-9](?=[\w.:-]{0,80}[.:A-Za-z])[\w.:-]{1,80}")
 _HEADERS, _PLAIN = 28, 84
 """Bytes of IP and ICMP that a packet has beside its data; a packet of ping's own size."""
 _END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?: packets)? received")
+_ANSWER = re.compile(r"^\s{0,8}(?P<bytes>\d{2,5}) bytes from (?P<to>[\w.-]{1,80})[ :]")
+"""What ping prints of an answer, with the header of ICMP in its bytes: its last lines are often cut off."""
+_IP_HEADER = 20
 _PATH = re.compile(r"\bpmtu (?P<path>\d{3,5})\b")
 _OWN = re.compile(r"<[A-Z_,-]{0,80}\bUP\b[A-Z_,-]{0,80}> mtu (?P<own>\d{4,5})\b")
+_OF_ROCE = re.compile(r"NET/IB ?: Using \[0\].{0,60}/RoCE\b")
+_ROCE = ". RoCE goes by the interface: ibv_devinfo shows active_mtu 4096 with 9000, and 1024 with 1500"
 USUAL, JUMBO = 1600, 8000
 SMALL_BYTES, LARGEST_BYTES = 8192, 1 << 20
 QUICK_US, WAIT_US = 5_000.0, 100_000.0
@@ -67,6 +74,7 @@ def _told_by_pings(facts: Facts, pings: list[_Ping]) -> list[Finding]:
             _finding(
                 f"packets of {lost.size} bytes do not get through{to}, {said}{beside}: the path has a smaller MTU",
                 tuple(each.seen for each in (lost, through, other) if each is not None),
+                _ROCE if any(_OF_ROCE.search(line) for shown in facts.shown for line in shown.lines) else "",
             )
         ]
     return []
@@ -74,18 +82,32 @@ def _told_by_pings(facts: Facts, pings: list[_Ping]) -> list[Finding]:
 
 def _pings(facts: Facts) -> Iterator[_Ping]:
     for shown in facts.shown:
-        size, to = 0, ""
+        asked: list[tuple[int, str]] = []
         for number, line in enumerate(shown.lines, 1):
             if "bytes of data" in line and (found := _BEGIN.search(line)):
-                size, to = int(found["all"]), found["to"]
-            elif "ping" in line and (found := _SIZED.search(line)):
-                size, to = int(found["data"]) + _HEADERS, _asked_of(line)
-            elif "ping" in line and _ASKED.search(line):
-                size, to = _PLAIN, _asked_of(line)
-            elif size and LOST in line and (found := _END.search(line)):
-                seen = Evidence(f"{size} bytes: {shortened(line.strip(), 160)}", shown.source, number)
-                yield _Ping(size, int(found["back"]) > 0, to, seen)
-                size = 0
+                asked = [(int(found["all"]), found["to"]), *asked[1:]]
+            elif "ping" in line and (commands := list(_commands(line))):
+                asked = commands
+            elif "bytes from" in line and (found := _ANSWER.match(line)):
+                size = int(found["bytes"]) + _IP_HEADER
+                to = asked[0][1] if asked and asked[0][0] == size else found["to"]
+                yield _Ping(size, True, to, _seen(size, line, shown.source, number))
+            elif asked and LOST in line and (found := _END.search(line)):
+                (size, to), *asked = asked
+                yield _Ping(size, int(found["back"]) > 0, to, _seen(size, line, shown.source, number))
+
+
+def _seen(size: int, line: str, source: str, number: int) -> Evidence:
+    return Evidence(f"{size} bytes: {shortened(line.strip(), 160)}", source, number)
+
+
+def _commands(line: str) -> Iterator[tuple[int, str]]:
+    """Size and host of each ping that the line calls."""
+    for part in _NEXT.split(line):
+        if found := _SIZED.search(part):
+            yield int(found["data"]) + _HEADERS, _asked_of(part)
+        elif _ASKED.search(part):
+            yield _PLAIN, _asked_of(part)
 
 
 def _asked_of(line: str) -> str:
@@ -140,13 +162,13 @@ def _told_by_times(facts: Facts) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _finding(title: str, seen: tuple[Evidence, ...]) -> Finding:
+def _finding(title: str, seen: tuple[Evidence, ...], more: str = "") -> Finding:
     return Finding(
         NAME, Severity.ERROR, title, seen,
         Cost("large packets are lost: connections stand, or wait 200 ms and more for each"),
         "raise the MTU on every switch port and VLAN between the hosts (9216 as a rule), or set the smaller one on all "
         "hosts (ip link set DEVICE mtu 1500). Between sites (VPN, interconnect): that path's MTU, by ip route ... mtu "
-        "or a limit of the MSS; sysctl net.ipv4.tcp_mtu_probing=1 lets TCP find it",
+        f"or a limit of the MSS; sysctl net.ipv4.tcp_mtu_probing=1 lets TCP find it{more}",
         Proof(instruction="ping -M do -s 8972 PEER on both hosts; then the job again"),
         stage=Stage.SYSTEM,
     )  # fmt: skip

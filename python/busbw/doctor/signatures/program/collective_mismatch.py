@@ -8,6 +8,7 @@ _CALL = (
     r"CollectiveFingerPrint\((?:SequenceNumber=(?P<{0}seq>\d{{1,12}}),? ?)?OpType=(?P<{0}op>\w{{1,40}})"
     r"(?:, TensorShape=\[(?P<{0}shape>[\d, ]{{0,80}})\])?"
 )
+_SHAPES = "ranks call one collective with tensors of different shape"
 _TITLE = "ranks call different collectives, or in another order"
 
 
@@ -16,6 +17,10 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     both = next((each for each in groups if "one_op" in each and "other_op" in each), None)
     if both is not None:
         number = both.get("one_seq") or both.get("other_seq")
+        shapes = [both.get(f"{side}_shape", "") for side in ("one", "other")]
+        if both["one_op"] == both["other_op"] and all(shapes) and shapes[0] != shapes[1]:
+            which = f"{both['one_op']}, number {number}" if number else both["one_op"]
+            return f"{_SHAPES} ({which}): rank {both['one']} has [{shapes[0]}], rank {both['other']} has [{shapes[1]}]"
         said = [
             f"rank {both[side]} calls {both[f'{side}_op']}" + (f" of shape [{shape}]" if shape else "")
             for side in ("one", "other")
