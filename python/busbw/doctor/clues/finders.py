@@ -16,6 +16,7 @@ from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
+from busbw.doctor.clues.machine.faulty_card import stops_all
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.nvlinks import counting_link
@@ -59,6 +60,7 @@ from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
+from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.visitors import by_first_bytes
@@ -123,7 +125,9 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
-    "cuda-call-failed": (hidden_driver, launch_sizes),
+    "illegal-access": (stops_all,),
+    "gpu-exception": (stops_all,),
+    "cuda-call-failed": (stops_all, hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver,),
@@ -142,10 +146,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (none_active, bad_cable, link_flaps),
     "ib-retry": (
-        *(lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),
+        *(lost_between, mtu_differs, lost_by_size),
+        *(gid_of_program, gid_without_interface, gid_that_works),
         *(roce_without_address, one_nic_alone),
     ),
-    "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
+    "ib-completion-error": (
+        *(forced_relaxed, lost_between, mtu_differs, lost_by_size),
+        *(gid_of_program, gid_that_works, one_nic_alone),
+    ),
     "ib-connect-timeout": (
         *(lost_between, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
         *(rails_apart,),
