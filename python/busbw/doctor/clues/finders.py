@@ -11,14 +11,17 @@ from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_l
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.ray import unplaced
+from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
 from busbw.doctor.clues.machine.faulty_card import stops_all
+from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
+from busbw.doctor.clues.machine.imex_nodes import node_apart
 from busbw.doctor.clues.machine.nvlinks import counting_link
 from busbw.doctor.clues.machine.platforms import (
     buffers_without_peers,
@@ -36,6 +39,7 @@ from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.firewalls import refused_by_rules
+from busbw.doctor.clues.network.gid_changes import changed_by
 from busbw.doctor.clues.network.gids import (
     gid_of_namespace,
     gid_of_nobody,
@@ -48,6 +52,8 @@ from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.named_port import one_port_down
+from busbw.doctor.clues.network.neighbours import unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, without_device_nodes
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
@@ -71,6 +77,7 @@ from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
+from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
@@ -85,6 +92,7 @@ from busbw.doctor.clues.program.programs import (
 from busbw.doctor.clues.program.resume import resumed_apart
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
+from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.too_old import of_links
@@ -130,7 +138,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "cuda-call-failed": (stops_all, hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
-    "driver-too-old": (hidden_driver,),
+    "driver-too-old": (hidden_driver, older_on_a_host),
     "driver-mismatch": (hidden_driver,),
     "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
@@ -144,26 +152,26 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (none_active, bad_cable, link_flaps),
+    "ib-port-down": (none_active, bad_cable, link_flaps, one_port_down),
     "ib-retry": (
         *(lost_between, mtu_differs, lost_by_size),
         *(gid_of_program, gid_without_interface, gid_that_works),
-        *(roce_without_address, one_nic_alone),
+        *(roce_without_address, unresolved, one_nic_alone),
     ),
     "ib-completion-error": (
         *(forced_relaxed, lost_between, mtu_differs, lost_by_size),
         *(gid_of_program, gid_that_works, one_nic_alone),
     ),
     "ib-connect-timeout": (
-        *(lost_between, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
+        *(lost_between, unresolved, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
         *(rails_apart,),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
-    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ib-invalid-gid": (changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+    "duplicate-gpu": (node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
@@ -184,7 +192,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
-        *(ended_before,),
+        *(ended_before, waits_for_loader),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (launch_waits, decides_for_itself, resumed_apart, uneven_batches),
@@ -210,7 +218,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
     "stands-still": (launch_waits,),
-    "imex": (session_of_host, without_domain),
+    "nic-far": (flat_in_guest,),
+    "imex": (node_apart, session_of_host, without_domain),
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card,),

@@ -87,7 +87,8 @@ def _has_several(texts: Sequence[Text]) -> bool:
 def _index(texts: Sequence[Text], bus: str) -> tuple[str, Evidence | None]:
     """The number of the GPU at that address, where nvidia-smi's list tells it."""
     row = re.compile(
-        rf"^(?:[|\s]{{0,4}}|nvidia-smi says of )(?:GPU )?(?P<gpu>\d{{1,2}})\b[^\n]{{0,80}}?\b[0-9a-f]{{4,8}}:{bus}\.\d",
+        r"^(?:[| \t]{0,4}|nvidia-smi says of )(?:GPU )?(?P<gpu>\d{1,2})\b[^\n]{0,80}?"
+        rf"\b[0-9a-f]{{4,8}}:{bus}\.\d",
         re.IGNORECASE | re.MULTILINE,
     )
     for text in texts:
