@@ -17,8 +17,8 @@ _NODE = re.compile(
 _WHY: Mapping[str, tuple[str, str]] = {
     "!M!": (
         "has another list of the domain's nodes (node map mismatch)",
-        "give that node the same nodes_config.cfg, in the same order, as all others, and restart its nvidia-imex (in "
-        "Kubernetes delete its pod of the compute domain's daemon, so that it starts anew)",
+        "give that node the same nodes_config.cfg, in the same order, as all others, and restart its nvidia-imex. In "
+        "Kubernetes delete its pod of the compute domain's daemon, so that it starts anew",
     ),
     "!V!": (
         "has another version of IMEX (version mismatch)",

@@ -27,7 +27,7 @@ def one_port_down(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
     for text in texts:
         cards = list(islice(_CARD.finditer(text.text), _MOST))
         ends = [each.start() for each in cards[1:]] + [len(text.text)]
-        for card, end in zip(cards, ends, strict=True):
+        for card, end in zip(cards, ends, strict=False):
             state = _STATE.search(text.text, card.end(), min(end, card.end() + 1500))
             if state is None:
                 continue

@@ -53,8 +53,8 @@ def unresolved(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
         f"the rail of {on} alone has no way on layer 2 to {ip}: {len(well)} other "
         f"interface{'s find their peers' if len(well) > 1 else ' finds its peer'}. ARP gets no answer{links}{nothing}",
         f"look at the switch ports of {named(dev, 30)} on both hosts: VLAN (access or trunk, native), cabling "
-        "(lldpctl on both ends: do both ports belong to the same rail?), MAC table. ip neigh must then show "
-        f"{ip} REACHABLE. Until then leave it out: NCCL_IB_HCA=^{nic or 'NAME'} on all hosts. GID index and NCCL's "
+        f"(lldpctl on both ends: do both ports belong to the same rail?), MAC table. `ip neigh` must then have {ip} as "
+        f"REACHABLE. Until then leave it out: NCCL_IB_HCA=^{nic or 'NAME'} on all hosts. GID index and NCCL's "
         "settings are not it",
         (text.evidence(row.start()), *([silent[0].evidence(silent[1].start())] if silent else [])),
     )
