@@ -11,13 +11,17 @@ from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_l
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.ray import unplaced
+from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
+from busbw.doctor.clues.machine.faulty_card import stops_all
+from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
+from busbw.doctor.clues.machine.imex_nodes import node_apart
 from busbw.doctor.clues.machine.nvlinks import counting_link
 from busbw.doctor.clues.machine.platforms import (
     buffers_without_peers,
@@ -36,6 +40,7 @@ from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.firewalls import refused_by_rules
+from busbw.doctor.clues.network.gid_changes import changed_by
 from busbw.doctor.clues.network.gids import (
     gid_of_namespace,
     gid_of_nobody,
@@ -48,6 +53,8 @@ from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.named_port import one_port_down
+from busbw.doctor.clues.network.neighbours import unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
@@ -62,6 +69,7 @@ from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
+from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
@@ -75,6 +83,7 @@ from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
+from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
@@ -91,6 +100,7 @@ from busbw.doctor.clues.program.resume import resumed_apart
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
+from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
@@ -137,10 +147,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),
     "engine-mismatch": (worlds_apart,),
-    "cuda-call-failed": (hidden_driver, launch_sizes),
+    "cuda-call-failed": (stops_all, hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
-    "driver-too-old": (hidden_driver,),
+    "driver-too-old": (hidden_driver, older_on_a_host),
     "driver-mismatch": (hidden_driver,),
     "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
@@ -155,22 +165,28 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(port_without_answer,),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (none_active, bad_cable, link_flaps),
+    "ib-port-down": (none_active, bad_cable, link_flaps, one_port_down),
     "ib-retry": (
-        *(lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),
-        *(roce_without_address, one_nic_alone),
+        *(lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface, gid_that_works),
+        *(roce_without_address, unresolved, one_nic_alone),
     ),
-    "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
+    "ib-completion-error": (
+        *(forced_relaxed, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_that_works),
+        *(one_nic_alone,),
+    ),
     "ib-connect-timeout": (
-        *(lost_between, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
-        *(rails_apart,),
+        *(lost_between, unresolved, gid_of_program, gid_without_interface, gid_that_works),
+        *(roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
-    "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ib-invalid-gid": (changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
     "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
-    "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, fewer_gpus_listed),
+    "duplicate-gpu": (
+        *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+        *(fewer_gpus_listed,),
+    ),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (size_by_hand, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
@@ -191,7 +207,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
-        *(bars_apart, ended_before, stacks_apart),
+        *(bars_apart, ended_before, waits_for_loader, stacks_apart),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
@@ -217,13 +233,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
     "stands-still": (launch_waits, stacks_apart),
-    "imex": (session_of_host, without_domain),
+    "imex": (node_apart, session_of_host, without_domain),
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card, rank_of_card),
-    "illegal-access": (beyond_positions,),
+    "illegal-access": (stops_all, beyond_positions),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
     "gloo-mesh": (gloo_of_own_name,),
+    "gpu-exception": (stops_all,),
+    "nic-far": (flat_in_guest,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -207,6 +207,13 @@ _LINKS = (
         re.compile(r"^packets of \d{4,5} bytes do not get through"),
         frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout"}),
     ),
+    _Link("ib-connect-timeout", re.compile(r"ARP gets no answer"), frozenset({"init-incomplete"})),
+    # Connections that used an address which is gone get no answer.
+    _Link(
+        "ib-invalid-gid",
+        re.compile(r"changed while the job ran \("),
+        frozenset({"ib-retry", "ib-completion-error", "watchdog-timeout"}),
+    ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
 )
 _GID_CHANGES = re.compile(r"GID table change")

@@ -52,6 +52,8 @@ _WORDS = (
     r"\b(?:kernel )?command line: |is unrecognized\. Using the default",
     # PyTorch's compiler tries kernels that a GPU has no room for, and takes another one.
     r"_inductor/select_algorithm\.py:\d+\]",
+    # `ip neigh`: addresses that somebody asked for once, and that nobody has.
+    r"^\W{0,4}(?:\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}|[0-9a-f:]{3,39}) dev \S{1,30} {1,4}(?:router )?FAILED\s*$",
     # What a number means, told and not met.
     r"\bS?Xid (?:error )?\d{1,3} (?:means|indicates|stands for|is (?:the|an?))\b",
     # What a build looks for on this machine.

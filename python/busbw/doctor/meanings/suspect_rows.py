@@ -26,7 +26,7 @@ NCCL_NET_PLUGIN        ; many ; none                   ; no network plugin is lo
 NCCL_NET_GDR_READ      ; many ; 0                      ; GPUs' data is not read by NICs directly but through host memory
 NCCL_DMABUF_ENABLE     ; many ; 0                      ; without DMA-BUF, GPU Direct RDMA needs nvidia_peermem
 NCCL_IB_CUDA_SUPPORT   ; many ; 0                      ; GPU Direct RDMA is off
-NCCL_IB_HCA            ; many ; =?\w+?_?\d+(?::\d+)?   ; one NIC is named where hosts have several as a rule
+NCCL_IB_HCA            ; many ; (?:=\w+?|\w+?_)\d+(?::\d+)? ; one NIC is named where hosts have several as a rule
 NCCL_IB_PCI_RELAXED_ORDERING ; many ; 0                ; NICs write in strict order, which is slow in virtual machines
 NCCL_IB_ADAPTIVE_ROUTING ; many ; 0                    ; all traffic of a connection takes one way through the fabric
 NCCL_IB_MERGE_NICS     ; many ; 0                      ; the ports of one NIC are not used together

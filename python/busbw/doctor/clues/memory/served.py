@@ -44,6 +44,17 @@ _SERVERS = (
         "smaller --max-num-seqs, --max-num-batched-tokens and --max-model-len, fewer sizes of graphs "
         "(--cuda-graph-sizes), or --enforce-eager",
     ),
+    _Server(
+        "TensorRT-LLM",
+        re.compile(r"\[TensorRT-LLM\]|\[TRT-LLM\]|\btensorrt_llm\b"),
+        re.compile(
+            r"\b(?:kv_cache_)?free_gpu_mem(?:ory)?_fraction['\"]?(?:[ =:]{1,3}"
+            r"|[^\n]{0,20}\bvalue: ?\{ ?string_value: ?)['\"]?(?P<value>0?\.\d{1,3}|1(?:\.0)?)\b"
+        ),
+        "kv_cache_free_gpu_mem_fraction",
+        "0.9",
+        "smaller max_tokens_in_paged_kv_cache, max_batch_size and max_num_tokens",
+    ),
 )
 _TRAINS = re.compile(
     r"\b(?:verl|openrlhf|trl|slime|nemo_rl|WorkerDict|loss\.backward|optimizer\.step|deepspeed/runtime|fsdp)\b"
@@ -59,7 +70,9 @@ _DRAFT = re.compile(
 _LEFT = re.compile(
     r"(?:Memory pool end|(?:Load weight|Capture cuda graph) begin)\.[^\n]{0,60}? avail mem=(?P<left>[\d.]{1,8}) GB"
 )
-_PASSED = re.compile(r"The server is fired up|Application startup complete|Uvicorn running|throughput: [1-9]")
+_CACHE = re.compile(r"Allocated (?P<gib>\d{1,4}(?:\.\d{1,3})?) GiB for max tokens in paged KV cache")
+"""What TensorRT-LLM says of its cache."""
+_PASSED = re.compile(r"The server is fired up|Application startup complete|Uvicorn running|throughput: [1-9]|\| READY ")
 _NEAR = 4000
 
 
@@ -87,9 +100,13 @@ def part_of_server(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         rows = list(_LEFT.finditer(text.text, 0, at))
         least = min(rows, key=lambda row: float(row["left"]), default=None)
         left = f", which had left {least['left']} GB free" if least else ""
+        if cache := _CACHE.search(text.text, 0, at):
+            left = f", which took {cache['gib']} GiB for the paged KV cache"
         lower = f"from {option['value']} to {_lower(option['value'])}" if option else "to 0.8"
         also = "the draft model's weights and graphs come on top of that part. " if draft else ""
         seen: list[Evidence] = [text.evidence(option.start())] if option else []
+        if cache:
+            seen.append(text.evidence(cache.start()))
         if least:
             seen.append(text.evidence(least.start()))
         return Sharper(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.reading.heads import host_of
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
@@ -24,7 +24,43 @@ _HIGH_BER = 1e-12
 
 def with_losses(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; that of lost packets names the link, or the priority, where the log tells which."""
-    return [_told(each, facts) if each.name == NAME else each for each in findings]
+    return _ended_by_link([_told(each, facts) if each.name == NAME else each for each in findings], facts)
+
+
+_LOST_BY = frozenset({"ib-retry", "ib-completion-error"})
+"""What NCCL says of a packet that got no answer, however often it was sent."""
+_OF_LINK = re.compile(r"^the links? of (?P<ports>.{1,200}?) ha(?:s|ve) bit errors \(")
+_NO_ANSWER = re.compile(
+    r"^(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} .{0,200}(?:status|error)[ =]\(?(?:12\b|IBV_WC_RETRY)"
+)
+_HCA = re.compile(r" hca (?P<hca>mlx\w{1,12})")
+
+
+def _ended_by_link(findings: list[Finding], facts: Facts) -> list[Finding]:
+    """Packets that got no answer, and a bad link at one end of their way: they follow from the link."""
+    link = next((found for each in findings if each.name == NAME and (found := _OF_LINK.match(each.title))), None)
+    ends = [each for each in findings if each.name in _LOST_BY and each.severity is Severity.ERROR]
+    if link is None or not ends or not _is_end(link["ports"].split(", "), facts):
+        return findings
+    return [
+        replace(each, severity=Severity.ERROR, cost=Cost("the job fails"))
+        if each.name == NAME
+        else replace(each, severity=Severity.NOTE, title=f"follows from {NAME}: {each.title}")
+        if each in ends
+        else each
+        for each in findings
+    ]
+
+
+def _is_end(ports: Sequence[str], facts: Facts) -> bool:
+    """Whether the host and the device of a port are of those that tell of packets without an answer."""
+    told = [(line, found) for shown in facts.shown for line in shown.lines if (found := _NO_ANSWER.match(line))]
+    hosts = {found["host"].partition(".")[0] for _, found in told}
+    devices = {found["hca"] for line, _ in told if (found := _HCA.search(line))}
+    return any(
+        (host.partition(".")[0] in {*hosts, ""} or not hosts) and (device.partition(" ")[0] in devices or not devices)
+        for host, _, device in (port.partition("/") if "/" in port else ("", "", port) for port in ports)
+    )
 
 
 def _told(finding: Finding, facts: Facts) -> Finding:

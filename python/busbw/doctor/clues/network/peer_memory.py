@@ -33,7 +33,8 @@ def not_registered(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         core = _CORE.search(text.text)
         apart = core if core is not None and name not in (core["users"] or "").split(",") else None
         depends, client = _DEPENDS.search(text.text), _NO_CLIENT.search(text.text)
-        if core is not None and apart is None:
+        # It calls symbols of ib_core, and may be refused by it all the same: then no client of it is listed.
+        if core is not None and apart is None and client is None:
             continue
         why = [
             *(["ib_core's users are without it"] if apart else []),

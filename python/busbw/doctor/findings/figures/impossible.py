@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from busbw.analysis.units import format_bytes
 from busbw.doctor.facts import Facts
@@ -20,8 +22,20 @@ def examine(facts: Facts) -> Iterator[Finding]:
     for record in facts.records:
         # By the GPUs' names alone: a topology may hide links, and what it hides makes no figure wrong.
         found = impossible.find(record, impossible.fabric_of(record.run))
+        if _is_cut(facts):
+            found = [each for each in found if not each.reason.startswith("wrong bus factor")]
         if found:
             yield _finding(record, found)
+
+
+_RANK, _LEFT_OUT = re.compile(r"^\W{0,4}Rank\s{1,4}\d{1,6} Group"), re.compile(r"^[#\s]{0,8}[(\[<]?\s?(?:\.\.\.|…)")
+
+
+def _is_cut(facts: Facts) -> bool:
+    """Whether somebody left ranks out of a table's list: then nobody knows of how many it is."""
+    return any(
+        _RANK.match(above) and _LEFT_OUT.match(line) for shown in facts.shown for above, line in pairwise(shown.lines)
+    )
 
 
 def _finding(record: Record, found: list[Impossible]) -> Finding:

@@ -15,6 +15,16 @@ from busbw.machine.nccl.conf_values import unknown_name
 
 NAME = "forced-algorithm"
 NAME_OF_VARIABLE = "NCCL_ALGO"
+_MOST = 2.0
+"""Switches that reduce halve what each GPU sends: more than that no ring can lose by them."""
+
+
+def _of_rings(cost: Cost) -> Cost:
+    """The cost as far as the algorithm can be the reason; what stands beside it, such as a protocol, costs the rest."""
+    if (cost.factor or 0.0) <= _MOST:
+        return cost
+    return Cost(f"up to {_MOST:g} times less all-reduce at large sizes (the NVSwitch does not reduce); the rest of the "
+                "loss has another cause")  # fmt: skip
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -32,7 +42,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         Severity.WARNING if tree_only or lost or (facts.several_nodes and not prescribed) else Severity.NOTE,
         f"NCCL_ALGO={value} forces the algorithm at every size" + (", and NVLS is not among them" if lost else ""),
         (evidence(setting), *([lost.evidence] if lost else [])),
-        lost.cost if lost else Cost(
+        _of_rings(lost.cost) if lost else Cost(
             "large collectives lose what rings would reach" if tree_only
             else "none measured at 1 GiB on 4 H200 with Ring; small sizes and many nodes lose latency",
         ),

@@ -1,0 +1,52 @@
+"""Clues of an RDMA interface whose addresses changed while a job ran: which NIC, on which host, and by what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.facts import Facts
+from busbw.doctor.finding import Finding
+from busbw.doctor.prompts import host_before
+from busbw.doctor.shown_texts import Text
+
+_EVENT = re.compile(r"\b(?P<dev>[a-z]\w{2,20}):\d{1,3} Got (?:async|non-fatal async) event : GID table change")
+_TITLE = "the addresses of an RDMA interface changed"
+_BY = (
+    (re.compile(r"apt-daily|apt upgrade|unattended-upgrade|Daily apt|dnf-automatic|packagekit"), "automatic upgrades",
+     "switch automatic upgrades off on GPU hosts (systemctl disable --now apt-daily-upgrade.timer)"),
+    (re.compile(r"\bnetplan (?:apply|generate|try)\b"), "netplan apply", "run netplan apply only while no job runs"),
+    (re.compile(r"keepalived|Keepalived|\bVRRP\b"), "keepalived", "keep keepalived off the RDMA interfaces"),
+    (re.compile(r"dhclient|dhcpcd|DHCPv4 (?:lease|address)|dhcp4 \([\w.-]{2,20}\)"), "DHCP",
+     "give RDMA interfaces fixed addresses"),
+    (re.compile(r"NetworkManager(?:\[\d{1,8}\])?:|nm-dispatcher"), "NetworkManager",
+     "take the RDMA interfaces out of NetworkManager (unmanaged-devices)"),
+    (re.compile(r"Stopping (?:Network Configuration|Network Service)|systemd-networkd\[\d{1,8}\]:"), "systemd-networkd",
+     "do not restart the network's service while jobs run (KeepConfiguration=yes in its .network file)"),
+)  # fmt: skip
+_RESTART = re.compile(
+    r"Stopping (?:Network Configuration|Network Service)|Stopped Network|systemd-networkd\[\d{1,8}\]:"
+)
+
+
+def changed_by(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """NCCL tells that a NIC's table of addresses changed; the host's journal tells who changed it."""
+    if not finding.title.startswith(_TITLE):
+        return None
+    event = next(((text, found) for text in texts if (found := _EVENT.search(text.text))), None)
+    if event is None:
+        return None
+    who = next(((text, found, row) for row in _BY for text in texts if (found := row[0].search(text.text))), None)
+    restart = next(((text, found) for text in texts if (found := _RESTART.search(text.text))), None)
+    host = host_before(who[0], who[1].start()) if who else ""
+    on = f" of {named(host, 40)}" if host else ""
+    upgrades = who is not None and restart is not None and who[2][1] == _BY[0][1]
+    by = f" (by {who[2][1]}{', which started the network anew' if upgrades else ''})" if who else ""
+    device = named(event[1]["dev"], 30)
+    shown = [event, *([(who[0], who[1])] if who else []), *([restart] if restart else [])]
+    return Sharper(
+        f"the addresses of {device}{on} changed while the job ran{by}: what is connected by them is lost",
+        f"{f'{who[2][2]}. ' if who else ''}{finding.fix}. Go on from the last checkpoint",
+        tuple(text.evidence(found.start()) for text, found in shown),
+    )
