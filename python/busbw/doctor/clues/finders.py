@@ -62,6 +62,7 @@ from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.visitors import by_first_bytes
+from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
@@ -98,12 +99,13 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (read_as_octal, other_port_answers, refused_by_rules),
+    "no-route": (read_as_octal, closed_by_zone, other_port_answers, refused_by_rules),
+    "mpi-launch": (closed_by_zone,),
     "connection-timeout": (
-        *(read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node),
+        *(read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules, other_port_answers, address_of_node),
         *(blocked_ports,),
     ),
-    "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
+    "init-incomplete": (tasks_overridden, without_srun, closed_by_zone, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
@@ -137,6 +139,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "master-unreachable": (
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
+        *(closed_by_zone,),
         *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),

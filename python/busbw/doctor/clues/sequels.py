@@ -164,6 +164,23 @@ _LINKS = (
         )
         for name in ("connection-refused", "connection-timeout", "no-route", "wrong-interface", "ib-connect-timeout")
     ),
+    # Of a link with bit errors, or of a queue that drops, transfers get no answer in the end.
+    _Link(
+        "roce-loss",
+        re.compile(r"^RoCE's packets go in priority|BER above its limit"),
+        frozenset({"ib-retry", "ib-completion-error"}),
+        never=re.compile(r"^(?!RDMA packets get no answer|an RDMA transfer failed)"),
+    ),
+    # A firewall that refuses NCCL's port refused those of mpirun before.
+    *(
+        _Link(
+            name,
+            re.compile(r"^a firewall (?:on|of) "),
+            frozenset({"mpi-launch"}),
+            re.compile(r"TCP conn|to reliably start|lost commun|HYDU_sock_c|unable to conn|\(active\)|^Status: act"),
+        )
+        for name in ("no-route", "connection-timeout", "connection-refused")
+    ),
     # A ping between the pair that lost each other is no second fault.
     *(
         _Link(

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Evidence, Finding, Severity
+from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.reading.heads import host_of
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
 NAME = "roce-loss"
+_FAILED = frozenset({"ib-retry", "ib-completion-error"})
+_IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit")
+"""Counters since the boot of a host may be old; a rate of errors, or a wrong priority, is of now."""
 _MANY = 100
 """Counters count since the boot of a host, and each link that comes up makes a few errors."""
 _HIGH_BER = 1e-12
@@ -23,8 +26,18 @@ _HIGH_BER = 1e-12
 
 
 def with_losses(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
-    """The findings; that of lost packets names the link, or the priority, where the log tells which."""
-    return [_told(each, facts) if each.name == NAME else each for each in findings]
+    """The findings; that of lost packets names the link, or the priority, where the log tells which.
+
+    By such a loss transfers fail in the end: where one did, the loss is an error as well.
+    """
+    fails = any(each.name in _FAILED and each.severity is Severity.ERROR for each in findings)
+    told = [_told(each, facts) if each.name == NAME else each for each in findings]
+    return [
+        replace(each, severity=Severity.ERROR, cost=Cost("retransmissions cost bandwidth, and transfers fail by it"))
+        if fails and each is not before and _IS_SURE.search(each.title)
+        else each
+        for each, before in zip(told, findings, strict=True)
+    ]
 
 
 def _told(finding: Finding, facts: Facts) -> Finding:
@@ -162,7 +175,11 @@ class _Priorities:
     lossless: set[int] = field(default_factory=set)
     lost: dict[int, tuple[int, Evidence]] = field(default_factory=dict)
     still: dict[int, Evidence] = field(default_factory=dict)
+    moved: dict[int, tuple[int, Evidence]] = field(default_factory=dict)
+    """By priority the most that a counter of it shows, of packets or bytes."""
     named: list[int] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
+    """Values of NCCL_IB_TC in commands and listings of the environment."""
     trust: str = ""
     rdma: Evidence | None = None
 
@@ -172,13 +189,17 @@ def _of_priority(finding: Finding, facts: Facts) -> Finding | None:
     told = _Priorities()
     for shown in facts.shown:
         _read_priorities(shown, told)
-    drops = {prio: each for prio, each in told.lost.items() if prio not in told.lossless}
+    drops = {prio: each for prio, each in told.lost.items() if prio not in told.lossless} or _beside_lossless(told)
     kept = sorted(told.lossless - told.lost.keys())
     if not drops or not kept or not (told.rdma or set(kept) & told.still.keys()):
         return None
     right, wrong = kept[0], max(drops, key=lambda prio: drops[prio][0])
     tc = facts.whole("NCCL_IB_TC")
+    if tc is None and told.given and all(each >> 5 != right for each in told.given):
+        tc = told.given[-1]
     chosen = tc is not None and tc >> 5 == right
+    if right not in told.still and right in told.moved and not told.moved[right][0]:
+        told.still[right] = told.moved[right][1]
     if chosen and told.trust != "pcp":
         return None
     good = next((each for each in told.named if each >> 5 == right), 32 * right + 10)
@@ -201,9 +222,43 @@ def _of_priority(finding: Finding, facts: Facts) -> Finding | None:
     )  # fmt: skip
 
 
+def _beside_lossless(told: _Priorities) -> dict[int, tuple[int, Evidence]]:
+    """The priority in which all goes, where RDMA loses packets and no lossless priority has carried a single one.
+
+    The switch drops them then, whose counters a NIC does not have.
+    """
+    unused = all(prio in told.moved and not told.moved[prio][0] for prio in told.lossless)
+    if not told.lossless or not unused or told.rdma is None:
+        return {}
+    return {prio: each for prio, each in told.moved.items() if each[0] >= _BUSY and prio not in told.lossless}
+
+
+_BUSY = 1_000_000
+_QUEUE = re.compile(
+    # SONiC's counters of queues, and those of Cumulus by traffic class: sent packets, sent bytes, dropped packets.
+    r"^\s{0,12}(?:(?:Ethernet|Eth)[\d/]{1,12}\s{1,20}UC)?(?P<prio>[0-7])\s{1,20}(?P<sent>[\d,]{1,20})\s{1,20}"
+    r"[\d,.]{1,20}(?: ?(?:[KMGT]?B|Bytes))?\s{1,30}(?P<lost>[\d,]{1,20})\s{1,30}[\d,.]{1,20}(?: ?[KMGT]?B)?\s{0,8}$"
+)
+_OF_QUEUES = re.compile(r"\bTxQ\s{1,20}Counter/pkts|\btraffic-class\s{1,20}tx-frames", re.IGNORECASE)
+
+
+def _read_queue(line: str, told: _Priorities, seen: Evidence) -> bool:
+    """Whether the line is a row of a switch's queues; what it tells of that priority."""
+    if (found := _QUEUE.match(line)) is None:
+        return False
+    prio = int(found["prio"])
+    sent, lost = (int(found[name].replace(",", "")) for name in ("sent", "lost"))
+    if lost >= _MANY and lost > told.lost.get(prio, (0, seen))[0]:
+        told.lost[prio] = lost, seen
+    told.moved[prio] = max(told.moved.get(prio, (0, seen)), (sent, seen), key=lambda each: each[0])
+    return True
+
+
 def _read_priorities(shown: Shown, told: _Priorities) -> None:
+    queues = False
     for number, line in enumerate(shown.lines, 1):
         seen = Evidence(shortened(" ".join(clean(line).split()), 200), shown.source, number)
+        queues = bool(_OF_QUEUES.search(line) or (queues and (line[:3] == "---" or _read_queue(line, told, seen))))
         if "enabled" in line and (found := _ENABLED.match(line)):
             told.lossless |= {prio for prio, bit in enumerate(found["bits"].split()) if bit == "1"}
         elif "prio-pfc" in line and (found := _DCB.search(line)):
@@ -214,7 +269,9 @@ def _read_priorities(shown: Shown, told: _Priorities) -> None:
             _read_counts(list(_OF_PRIORITY.finditer(line)), told, seen)
         elif _LOST.search(line):
             told.rdma = told.rdma or seen
-        told.named += [int(each["tc"] or each["set"]) for each in _TCLASS.finditer(line)]
+        classes = list(_TCLASS.finditer(line))
+        told.named += [int(each["tc"] or each["set"]) for each in classes]
+        told.given += [int(each["set"]) for each in classes if each["set"]]
 
 
 def _read_counts(found: Sequence[re.Match[str]], told: _Priorities, seen: Evidence) -> None:
@@ -226,6 +283,8 @@ def _read_counts(found: Sequence[re.Match[str]], told: _Priorities, seen: Eviden
     two = len(found) > 1 and found[0]["name"] == last["name"]
     grown = much - int(found[0]["much"]) if two else much
     what = last["what"] or "discard"
+    if what in ("bytes", "packets") and much >= told.moved.get(prio, (0, seen))[0]:
+        told.moved[prio] = much, seen
     if "discard" in what and grown >= _MANY:
         if grown > told.lost.get(prio, (0, seen))[0]:
             told.lost[prio] = grown, seen
