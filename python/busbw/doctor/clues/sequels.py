@@ -129,6 +129,14 @@ _LINKS = (
         ),
         never=re.compile(r"Xid (?:74|14[4-9]|15\d)\b"),
     ),
+    # A kernel on another GPU that read memory of the one that failed.
+    _Link(
+        "gpu-memory-error",
+        re.compile(r"uncorrectable ECC error|\bUncontained\b|\bContained: |\): (?:48|64|95)\b"),
+        frozenset({"illegal-access"}),
+        re.compile(r"unspecified launch|LaunchFailure|^thrown at|^called in"),
+        first=True,
+    ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.
