@@ -25,6 +25,7 @@ from busbw.doctor.clues.machine.platforms import (
     interface_with_address,
     no_instance_of_aws,
 )
+from busbw.doctor.clues.machine.slots import narrow_slot
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
@@ -209,6 +210,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card,),
+    "pcie-limited": (narrow_slot,),
+    "pcie-link": (narrow_slot,),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
 }

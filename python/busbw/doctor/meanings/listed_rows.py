@@ -1,0 +1,27 @@
+"""Rows of clues (as `clue_rows` has them) of what a cloud's or an operator's tools list beside the error."""
+
+from __future__ import annotations
+
+_MAINTAINED = (
+    r"compute\.instances\.terminateOnHostMaintenance|terminated during Compute Engine maintenance"
+    r"|\bTERMINATE_ON_HOST_MAINTENANCE\b|\"EventType\": ?\"Redeploy\""
+    r"|\"Code\": ?\"(?:instance-retirement|system-maintenance|system-reboot|instance-reboot|instance-stop)\""
+)
+_HOST_FAILED = r"compute\.instances\.hostError\b|by Compute Engine due to (?:an? )?(?:internal|host) error"
+_PLANNED = (
+    "The network, GPUs and time limits of NCCL are not at fault. So that the next one costs less: write a checkpoint at "
+    "the cloud's notice (Google: maintenance-event and upcoming-maintenance in the metadata; Azure: scheduled events; "
+    "AWS: scheduled events of instances), start maintenance when it suits, or keep spare nodes"
+)
+
+LISTED_ROWS = {
+    "node-lost": rf"""
+{_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and the others lost it ;
+ nothing is to be repaired: start all processes of the job again from the last checkpoint (not only those of that node),
+ as soon as the node is back or on another one. {_PLANNED}
+{_HOST_FAILED} ; the host of the cloud under a machine of the job failed (host error), and the others lost that machine ;
+ start all processes of the job again from the last checkpoint: the cloud starts the machine anew on another host. Where
+ the same machine goes again, have it replaced or reported (Google: faulty host API, support). Settings of the job and
+ NCCL are not at fault
+""",
+}
