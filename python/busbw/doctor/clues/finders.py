@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given
+from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
@@ -113,7 +114,9 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
-    "slurm-resources": (pending_pod, unplaced),
+    "slurm-resources": (pending_pod, unplaced, not_counted),
+    "slurm-setup": (not_counted,),
+    "slurm-error": (not_counted,),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),

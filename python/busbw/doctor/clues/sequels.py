@@ -137,6 +137,16 @@ _LINKS = (
         re.compile(r"unspecified launch|LaunchFailure|^thrown at|^called in"),
         first=True,
     ),
+    # Whoever gives GPUs to jobs finds one less.
+    *(
+        _Link(
+            name,
+            re.compile(""),
+            frozenset({"slurm-resources"}),
+            re.compile(r"UnexpectedAdmissionError|Allocate failed|count (?:reported lower|too low)"),
+        )
+        for name in ("gpu-off-bus", "driver-not-loaded", "driver-mismatch")
+    ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.

@@ -9,17 +9,17 @@ _MAINTAINED = (
 )
 _HOST_FAILED = r"compute\.instances\.hostError\b|by Compute Engine due to (?:an? )?(?:internal|host) error"
 _PLANNED = (
-    "The network, GPUs and time limits of NCCL are not at fault. So that the next one costs less: write a checkpoint at "
+    "Network, GPUs and time limits of NCCL are not at fault. So that the next one costs less: write a checkpoint at "
     "the cloud's notice (Google: maintenance-event and upcoming-maintenance in the metadata; Azure: scheduled events; "
     "AWS: scheduled events of instances), start maintenance when it suits, or keep spare nodes"
 )
 
 LISTED_ROWS = {
     "node-lost": rf"""
-{_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and the others lost it ;
+{_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and others lost it ;
  nothing is to be repaired: start all processes of the job again from the last checkpoint (not only those of that node),
  as soon as the node is back or on another one. {_PLANNED}
-{_HOST_FAILED} ; the host of the cloud under a machine of the job failed (host error), and the others lost that machine ;
+{_HOST_FAILED} ; the host of the cloud under a machine of the job failed (host error), and others lost that machine ;
  start all processes of the job again from the last checkpoint: the cloud starts the machine anew on another host. Where
  the same machine goes again, have it replaced or reported (Google: faulty host API, support). Settings of the job and
  NCCL are not at fault

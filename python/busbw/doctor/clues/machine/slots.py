@@ -29,7 +29,7 @@ _NUMBERED = re.compile(
     r"\bdevice\s{1,4}(?P<tests>\d{1,2}) \[(?:0x)?(?P<byte>[0-9a-f]{2})\]"  # nccl-tests
     r"|^Device (?P<copies>\d{1,2}): [^\n(]{3,60}\((?:[0-9A-Fa-f]{4,8}:)?(?P<byte_>[0-9A-Fa-f]{2}):"
     r"|^\|\s{1,4}(?P<smi>\d{1,2})  [A-Z][^|\n]{3,60}\|\s{1,4}[0-9A-F]{8}:(?P<byte__>[0-9A-F]{2}):"
-    r"|^(?:nvidia-smi says of GPU )?(?P<csv>\d{1,2})[,:] [^\n]{0,100}?\b[0-9A-F]{8}:(?P<byte___>[0-9A-F]{2}):[0-9A-F]{2}\.0\b",
+    r"|^(?:nvidia-smi says of GPU )?(?P<csv>\d{1,2})[,:] [^\n]{0,100}?\b[0-9A-F]{8}:(?P<byte___>[0-9A-F]{2}):00\.0\b",
     re.MULTILINE,
 )
 _COPIES = re.compile(
