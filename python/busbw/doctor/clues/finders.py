@@ -52,6 +52,7 @@ from busbw.doctor.clues.network.link_local import roce_without_address
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, without_device_nodes
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
+from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import name_of_own_host
@@ -101,7 +102,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_given, without_device_nodes, none_active),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (read_as_octal, closed_by_zone, other_port_answers, refused_by_rules),
+    "no-route": (read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
     "mpi-launch": (closed_by_zone,),
     "connection-timeout": (
         *(read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules, other_port_answers, address_of_node),
@@ -149,11 +150,16 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (none_active, bad_cable, link_flaps),
     "ib-retry": (
+        *(rails_in_one_subnet,),
         *(lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),
         *(roce_without_address, one_nic_alone),
     ),
-    "ib-completion-error": (forced_relaxed, lost_between, mtu_differs, gid_of_program, gid_that_works, one_nic_alone),
+    "ib-completion-error": (
+        *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, gid_of_program, gid_that_works),
+        *(one_nic_alone,),
+    ),
     "ib-connect-timeout": (
+        *(rails_in_one_subnet,),
         *(lost_between, gid_of_program, gid_without_interface, gid_that_works, roce_without_address),
         *(rails_apart,),
     ),
