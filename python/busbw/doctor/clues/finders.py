@@ -49,6 +49,7 @@ from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, without_device_nodes
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
@@ -137,7 +138,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "driver-mismatch": (hidden_driver,),
     "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (size_by_hand, refused_by_driver, core_without_peers, peermem_not_loaded, not_registered),
+    "registration-failed": (
+        *(size_by_hand, full_of_registrations, refused_by_driver, core_without_peers, peermem_not_loaded),
+        *(not_registered,),
+    ),
     "python-exception": (
         *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
         *(hub_limits, split_of_checkpoint),
@@ -167,10 +171,13 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
-    "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
+    "ibv-call-failed": (
+        *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody),
+        *(gid_without_interface,),
+    ),
     "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
-    "efa-error": (size_by_hand, older_libfabric, closed_modules),
+    "efa-error": (size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
@@ -196,7 +203,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
-    "memlock": (size_by_hand, refused_by_driver),
+    "memlock": (size_by_hand, full_of_registrations, refused_by_driver),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
