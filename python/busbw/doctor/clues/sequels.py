@@ -185,7 +185,7 @@ _LINKS = (
     # Of a link with bit errors, or of a queue that drops, transfers get no answer in the end.
     _Link(
         "roce-loss",
-        re.compile(r"^RoCE's packets go in priority|BER above its limit"),
+        re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$"),
         frozenset({"ib-retry", "ib-completion-error"}),
         never=re.compile(r"^(?!RDMA packets get no answer|an RDMA transfer failed)"),
     ),

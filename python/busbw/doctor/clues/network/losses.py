@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.network.fabric_links import ERRORS_FOR, Fabric, read_fabric, short
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.reading.heads import host_of
@@ -17,7 +18,7 @@ from busbw.doctor.signature import Stage
 
 NAME = "roce-loss"
 _FAILED = frozenset({"ib-retry", "ib-completion-error"})
-_IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit")
+_IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$")
 """Counters since the boot of a host may be old; a rate of errors, or a wrong priority, is of now."""
 _MANY = 100
 """Counters count since the boot of a host, and each link that comes up makes a few errors."""
@@ -59,7 +60,6 @@ _COUNTED = re.compile(
 _NAMES = re.compile(r"(?:^|[/ ])(?P<device>mlx[45]_\w{1,12}(?: port \d{1,3})?)(?=[: /])")
 """A port's device that stands in the line itself."""
 _BER = re.compile(r"(?:Effective|Symbol)(?: Physical)? BER\s{0,40}[:=]\s{0,4}(?P<ber>\d[\d.]{0,8}[eE]-\d{1,3})")
-_ERRORS_FOR = re.compile(r"Errors for (?:0x[0-9a-f]{4,16} )?\"(?P<host>[^\"]{1,80})\"")
 _GUID_PORT = re.compile(r"GUID 0x[0-9a-f]{4,16} port (?P<port>\d{1,3}):")
 _OF_DEVICE = re.compile(r"\b(?:mlxlink|perfquery|ibqueryerrors)\b.{0,60}?(?:-d|-C) (?P<device>[\w.]{2,30})")
 _SERIAL = re.compile(r"\bSN: ?(?P<serial>[\w-]{5,30})|Vendor Serial Number\s{0,40}: (?P<own>[\w-]{5,30})")
@@ -78,26 +78,29 @@ def _of_bits(finding: Finding, facts: Facts) -> Finding | None:
     """The finding as one of a link whose bits are wrong; None where no counter or rate of errors says so."""
     links: dict[str, _Link] = defaultdict(_Link)
     serials: dict[str, str] = {}
+    fabric = read_fabric(facts.shown)
     for shown in facts.shown:
-        _read_links(shown, links, serials)
+        _read_links(shown, links, serials, fabric)
     ill = {port: link for port, link in links.items() if link.bad or max(link.counts.values(), default=0) >= _MANY}
     if not ill:
         return None
     if any(link.bad for link in ill.values()):
         ill = {port: link for port, link in ill.items() if link.bad}
     ports = sorted(ill, key=lambda port: (not ill[port].bad, -max(ill[port].counts.values(), default=0)))[:3]
+    # Both ends of a link are one link.
+    ports = [each for at, each in enumerate(ports) if fabric.peers.get(each) not in ports[:at]]
     first = ill[ports[0]]
+    if len(ports) == 1 and fabric.joins_switches(ports[0]):
+        return _between_switches(finding, ports[0], fabric.peers[ports[0]], first)
     # One tool names a device, and another one its port.
     names = [each for each in ports if each and not any(other.startswith(f"{each}/") for other in ports)]
     of = f"the link{'s' * (len(names) > 1)} of {', '.join(names)} ha{'ve' if len(names) > 1 else 's'}"
-    said = ", ".join(f"{name} {count}" for name, count in list(first.counts.items())[:2])
-    rate = "BER above its limit" if first.bad else ""
+    said = _said(first)
     serial = next((serials[each] for each in ports if each in serials), "")
     device = next((found[0] for each in names if (found := re.search(r"mlx5_\d{1,2}", each))), "NAME")
     return replace(
         finding,
-        title=f"{of if names else 'a link has'} bit errors ({', '.join(filter(None, (rate, said)))}): "
-        "cable, transceiver or port",
+        title=f"{of if names else 'a link has'} bit errors ({said}): cable, transceiver or port",
         evidence=tuple(each for port in ports for each in ill[port].seen)[:5],
         fix=f"clean and seat, then replace the cable{f' (SN {serial})' if serial else ''} or the transceivers at both "
         "ends, and look at the switch port (mlxlink -d DEVICE -m -e -c, ibdiagnet --get_phy_info). Drain the host, or "
@@ -106,16 +109,38 @@ def _of_bits(finding: Finding, facts: Facts) -> Finding | None:
     )
 
 
-def _read_links(shown: Shown, links: dict[str, _Link], serials: dict[str, str]) -> None:
-    host, device = "", ""
+def _said(link: _Link) -> str:
+    """What is counted of the link; tools spell one counter in several ways."""
+    counts = {re.sub(r"[\s_]|[Cc]ounter$", "", name).lower(): f"{name} {much}" for name, much in link.counts.items()}
+    return ", ".join((*(["BER above its limit"] if link.bad else []), *list(counts.values())[:2]))
+
+
+def _between_switches(finding: Finding, port: str, far: str, link: _Link) -> Finding:
+    """Whoever sends over a bad link of two switches loses packets, whichever pair of hosts that is."""
+    return replace(
+        finding,
+        title=f"the link of {clean(port)} to {clean(far)} has bit errors ({_said(link)}): cable, transceiver or port "
+        "between two switches",
+        evidence=tuple(link.seen[:5]),
+        fix="take that link out of routing (ibportstate LID PORT disable at one end, or isolate the port in UFM), and "
+        "jobs run on. Then clean and seat its transceivers, or replace the cable or these, and look at the errors "
+        "per lane (mlxlink -c -m). Enable it when no error is counted under load. Hosts, their NICs and NCCL's "
+        "timeouts are not at fault",
+        stage=Stage.HARDWARE,
+    )
+
+
+def _read_links(shown: Shown, links: dict[str, _Link], serials: dict[str, str], fabric: Fabric) -> None:
+    host, device, port = "", "", ""
     for number, line in enumerate(shown.lines, 1):
         if named := host_of(line):
-            host, device = named, ""
-        if "Errors for" in line and (found := _ERRORS_FOR.search(line)):
-            host, device = found["host"], ""
+            host, device, port = named, "", ""
+        if "Errors for" in line and (found := ERRORS_FOR.search(line)):
+            host, device, port = short(found["host"]), "", ""
         if found := _OF_DEVICE.search(line):
             device = found["device"]
-        here = "/".join(filter(None, (host, device)))
+            port = fabric.asked(line)
+        here = port or "/".join(filter(None, (host, device)))
         if "SN: " in line or "Serial Number" in line:
             _read_serial(line, here, serials)
         seen = Evidence(shortened(clean(line.strip()), 240), shown.source, number)
