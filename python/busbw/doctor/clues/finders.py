@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
+from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
@@ -65,6 +66,7 @@ from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
+from busbw.doctor.clues.network.virtual_functions import function_without_guid
 from busbw.doctor.clues.network.visitors import by_first_bytes
 from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.batches import uneven_batches
@@ -117,7 +119,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (pending_pod, unplaced, not_counted),
-    "slurm-setup": (not_counted,),
+    "clock-skew": (clocks_apart,),
+    "slurm-setup": (clocks_apart, not_counted),
     "slurm-error": (not_counted,),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
@@ -152,7 +155,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (none_active, bad_cable, link_flaps),
+    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps),
     "ib-retry": (
         *(rails_in_one_subnet,),
         *(lost_between, mtu_differs, gid_of_program, gid_without_interface, gid_that_works),

@@ -137,6 +137,19 @@ _LINKS = (
         re.compile(r"unspecified launch|LaunchFailure|^thrown at|^called in"),
         first=True,
     ),
+    # A device that cannot be used is none for NCCL, whatever name was asked for.
+    _Link(
+        "ib-devices-missing",
+        re.compile(r"does not fit the kernel's module|does not fit its libibverbs|has no driver \(provider\)"),
+        frozenset({"hca-not-found"}),
+    ),
+    _Link("ib-port-down", re.compile(r"^the virtual function"), frozenset({"hca-not-found"})),
+    # A node whose credential is refused starts no task, and the others wait for it.
+    _Link(
+        "slurm-setup",
+        re.compile(r"Job credential expired|Task launch for|Application launch failed|REQUEST_LAUNCH_TASKS"),
+        frozenset({"rendezvous-timeout", "master-unreachable"}),
+    ),
     # Whoever gives GPUs to jobs finds one less.
     *(
         _Link(

@@ -14,7 +14,19 @@ _PLANNED = (
     "AWS: scheduled events of instances), start maintenance when it suits, or keep spare nodes"
 )
 
+_MODULE = (
+    r"^filename:[^\n]{0,160}/(?P<module>\w{3,24})\.ko[^\n]{0,8}\n(?:[^\n]{0,200}\n){0,6}?"
+    r"version:\s{1,20}(?P<version>\d[\w.-]{2,30})\s*$"
+)
+"""What modinfo says of a module."""
+
 LISTED_ROWS = {
+    "ib-devices-missing": rf"""
+does not support the kernel ABI of && {_MODULE} ; {{title}}; the host has {{module}} of release {{version}} ;
+ put the driver (provider) of release {{version}} into the image, from the NIC vendor's package, or mount the host's. Or
+ load the kernel's own {{module}}, which fits rdma-core. A provider is there already; /dev/infiniband and NCCL_IB_HCA are
+ right
+""",
     "node-lost": rf"""
 {_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and others lost it ;
  nothing is to be repaired: start all processes of the job again from the last checkpoint (not only those of that node),
