@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
 from busbw.doctor.clues.launch.clocks import clocks_apart
+from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
@@ -118,7 +119,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
-    "slurm-resources": (pending_pod, unplaced, not_counted),
+    "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
     "clock-skew": (clocks_apart,),
     "slurm-setup": (clocks_apart, not_counted),
     "slurm-error": (not_counted,),

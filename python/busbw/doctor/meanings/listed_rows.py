@@ -24,8 +24,7 @@ LISTED_ROWS = {
     "ib-devices-missing": rf"""
 does not support the kernel ABI of && {_MODULE} ; {{title}}; the host has {{module}} of release {{version}} ;
  put the driver (provider) of release {{version}} into the image, from the NIC vendor's package, or mount the host's. Or
- load the kernel's own {{module}}, which fits rdma-core. A provider is there already; /dev/infiniband and NCCL_IB_HCA are
- right
+ load the kernel's own {{module}}, which fits rdma-core. A provider is there; /dev/infiniband and NCCL_IB_HCA are right
 """,
     "node-lost": rf"""
 {_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and others lost it ;
