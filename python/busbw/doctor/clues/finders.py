@@ -18,6 +18,7 @@ from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.machine.dimms import host_of_storm
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
@@ -230,6 +231,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card,),
+    "host-memory-storm": (host_of_storm,),
     "pcie-limited": (narrow_slot,),
     "pcie-link": (narrow_slot,),
     "cuda-ipc": (one_name_of_two,),
