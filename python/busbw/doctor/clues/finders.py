@@ -48,6 +48,7 @@ from busbw.doctor.clues.network.gids import (
     gid_without_interface,
 )
 from busbw.doctor.clues.network.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
+from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
@@ -182,7 +183,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "duplicate-gpu": (fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
     "undefined-symbol": (of_two_packages, loaded_library),
-    "efa-error": (size_by_hand, full_of_registrations, older_libfabric, closed_modules),
+    "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),

@@ -150,6 +150,31 @@ _LINKS = (
         re.compile(r"Job credential expired|Task launch for|Application launch failed|REQUEST_LAUNCH_TASKS"),
         frozenset({"rendezvous-timeout", "master-unreachable"}),
     ),
+    # Large packets that are lost are those of RDMA.
+    _Link(
+        "mtu-path",
+        re.compile("do not get through"),
+        frozenset({"ib-retry", "ib-completion-error"}),
+        never=re.compile(r"^(?!RDMA packets get no answer|an RDMA transfer failed)"),
+    ),
+    # A task waits in the kernel for what broke before.
+    *(
+        _Link(name, re.compile(""), frozenset({"kernel-hang"}), re.compile(r"blocked for more than"), first=True)
+        for name in ("gpu-firmware", "gpu-off-bus", "iommu-fault")
+    ),
+    _Link("file-system", re.compile(r"lost its connection"), frozenset({"file-system-stall"})),
+    # A GPU that does not answer keeps its containers from an end, and new ones from a start.
+    _Link(
+        "gpu-firmware",
+        re.compile(r"\): (?:119|120)\b|GSP"),
+        frozenset({"driver-not-loaded", "container-start"}),
+        re.compile(r"nvml error|Unknown Error|nvidia-container|Error response from daemon"),
+    ),
+    # Ranks of a host without a driver never join.
+    *(
+        _Link(name, re.compile(""), frozenset({"rendezvous-timeout"}))
+        for name in ("driver-mismatch", "driver-not-loaded")
+    ),
     # Whoever gives GPUs to jobs finds one less.
     *(
         _Link(
@@ -208,7 +233,7 @@ _LINKS = (
             name,
             re.compile(r"^a firewall (?:on|of) "),
             frozenset({"mpi-launch"}),
-            re.compile(r"TCP conn|to reliably start|lost commun|HYDU_sock_c|unable to conn|\(active\)|^Status: act"),
+            re.compile(r"TCP conn|to reliably start|lost commun|HYDU_sock_c|unable to conn|active\)$|^Status: act"),
         )
         for name in ("no-route", "connection-timeout", "connection-refused")
     ),

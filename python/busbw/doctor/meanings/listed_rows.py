@@ -21,6 +21,25 @@ _MODULE = (
 """What modinfo says of a module."""
 
 LISTED_ROWS = {
+    "process-limit": r"""
+fork rejected by pids controller|\bpids\.(?:max|peak|current)\b && PidsLimit[^\n]{0,120}\n(?P<n>\d{1,6})\b ; the
+ container's limit of processes and threads is reached (pids, {n}), and the kernel refuses further ones ;
+ raise it: podman or docker run --pids-limit -1, podPidsLimit of the kubelet, TasksMax=infinity of a systemd unit. Or
+ fewer loader workers and OMP_NUM_THREADS, OPENBLAS_NUM_THREADS. The user's own limit (ulimit -u) is another one
+fork rejected by pids controller ; the limit of processes and threads of a control group is reached (pids), and the
+ kernel refuses further ones ; raise it: podman or docker run --pids-limit -1, podPidsLimit of the kubelet,
+ TasksMax=infinity of a systemd unit. Or fewer loader workers and OMP_NUM_THREADS, OPENBLAS_NUM_THREADS. The user's own
+ limit (ulimit -u) is another one
+[#$] ?ulimit -u\s*\n(?P<n>\d{1,5})\s*$|Max processes\s{1,20}(?P<n_>\d{1,5})\b|RLIMIT_NPROC (?P<n__>\d{1,5}) current ;
+ the user's limit of processes and threads is reached (ulimit -u, {n}{n_}{n__}) ; raise nproc for that user:
+ /etc/security/limits.d, LimitNPROC= of the service that starts the ranks (slurmd, sshd, the runtime). Or fewer
+ loader workers and OMP_NUM_THREADS, OPENBLAS_NUM_THREADS
+""",
+    "file-system": r"""
+This client was evicted by (?P<server>[\w.-]{4,60}?)[;\s] ; {title}: the server {server} threw this host out (evicted),
+ and what it wrote or read then fails ; look at that server and at the network between (lctl ping, lfs check servers,
+ errors of the host's NIC or LNet). Then {fix}
+""",
     "ib-devices-missing": rf"""
 does not support the kernel ABI of && {_MODULE} ; {{title}}; the host has {{module}} of release {{version}} ;
  put the driver (provider) of release {{version}} into the image, from the NIC vendor's package, or mount the host's. Or

@@ -57,9 +57,9 @@ def rails_in_one_subnet(finding: Finding, facts: Facts, texts: Sequence[Text]) -
             f"{len(rows)} NICs{on} are in one subnet ({net}): each answers ARP for all, so that packets to one NIC "
             f"{'reach' if sure else 'may reach'} another, which drops them{same}",
             "give each rail a subnet of its own, the same on all hosts (10.0.1.0/24, 10.0.2.0/24 and so on). Or keep "
-            "one subnet, and on all hosts set net.ipv4.conf.all.arp_ignore=1, arp_announce=2 and rp_filter=2 (or 0), "
-            "with a routing table for each NIC (ip rule from ADDRESS), then ip neigh flush all. Cables, switch and GID "
-            "index are not at fault; until then one NIC alone works (NCCL_IB_HCA=mlx5_0)",
+            "one subnet, and on all hosts set net.ipv4.conf.all.arp_ignore=1, arp_announce=2 and rp_filter=2 (or 0). "
+            "Then each NIC has a routing table of its own (ip rule from ADDRESS); ip neigh flush all at the end. "
+            "Cables, switch and GID index are not at fault; until then one NIC alone works (NCCL_IB_HCA=mlx5_0)",
             (rows[0], rows[1], *(seen for _, seen in proof[:2])),
         )
     return None

@@ -48,7 +48,7 @@ def function_without_guid(finding: Finding, facts: Facts, texts: Sequence[Text])
     return Sharper(
         f"the virtual function{device} of the InfiniBand NIC {' and '.join(why)}, so that its port stays Down",
         f"on the host, for each of its functions: ip link set {named(pf)} vf N node_guid G, port_guid G and state auto "
-        "(G other for each), then unbind and bind the function. In Kubernetes: linkState auto or enable in the "
+        "(G other for each). Then unbind and bind the function. In Kubernetes: linkState auto or enable in the "
         "SriovIBNetwork, and ib-kubernetes, which gives the GUIDs. Cable, port and subnet manager are not at fault",
         tuple(seen),
     )

@@ -35,6 +35,8 @@ _ASKED = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:<|:| port |, ?)(?P<por
 _REFUSES = re.compile(r"No route|unable to complete a TCP|errno: 113|prohibited", re.IGNORECASE)
 _DROPS = re.compile(r"timed? ?-?out|unable to complete a TCP|no answer", re.IGNORECASE)
 _MOST = 12
+_WIDE = 5000
+"""So many ports in one rule are those from which the system chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def closed_by_zone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
             continue  # another interface than that of the job
         barred = [each for each in asked if not _lets(wall, each[1])]
         # From these addresses all may come in, and the nodes may be among them.
-        if (asked and not barred) or (wall.name == "ufw" and wall.sources):
+        wide = not asked and any(last - first >= _WIDE for first, last in wall.spans)
+        if wide or (asked and not barred) or (wall.name == "ufw" and wall.sources):
             continue
         on = f" on {named(wall.host, 40)}" if wall.host else f" on {barred[0][0]}" if barred else " of a host"
         port = f"port {barred[0][1]}" if barred else "all others"
