@@ -9,9 +9,9 @@ _MAINTAINED = (
 )
 _HOST_FAILED = r"compute\.instances\.hostError\b|by Compute Engine due to (?:an? )?(?:internal|host) error"
 _PLANNED = (
-    "Network, GPUs and time limits of NCCL are not at fault. So that the next one costs less: write a checkpoint at "
-    "the cloud's notice (Google: maintenance-event and upcoming-maintenance in the metadata; Azure: scheduled events; "
-    "AWS: scheduled events of instances), start maintenance when it suits, or keep spare nodes"
+    "Network, GPUs and time limits of NCCL are not at fault. So that the next one costs less, write a checkpoint at the "
+    "cloud's notice, start maintenance when it suits, or keep spare nodes. Notices: maintenance-event in Google's "
+    "metadata, scheduled events of Azure and AWS"
 )
 
 _MODULE = (
@@ -47,8 +47,8 @@ does not support the kernel ABI of && {_MODULE} ; {{title}}; the host has {{modu
 """,
     "node-lost": rf"""
 {_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and others lost it ;
- nothing is to be repaired: start all processes of the job again from the last checkpoint (not only those of that node),
- as soon as the node is back or on another one. {_PLANNED}
+ nothing is to be repaired: start all processes of the job again from the last checkpoint, when the node is back or on
+ another one. {_PLANNED}
 {_HOST_FAILED} ; the host of the cloud under a machine of the job failed (host error), and others lost that machine ;
  start all processes of the job again from the last checkpoint: the cloud starts the machine anew on another host. Where
  the same machine goes again, have it replaced or reported (Google: faulty host API, support). Settings of the job and

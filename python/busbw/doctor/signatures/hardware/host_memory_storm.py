@@ -50,7 +50,7 @@ SIGNATURE = Signature(
     confirm="grep . /sys/devices/system/edac/mc/mc*/ce_count twice, a minute apart; dmesg | grep -i -e edac -e CMCI",
     cure=(
         "take that host out of the job (drain, cordon), seat or replace that memory module, and let the BIOS repair or "
-        "test it (PPR, memtest). ras-mc-ctl --error-count or ipmitool sel elist name the module. GPUs, clocks and the "
+        "test it (PPR, memtest). Its place: ras-mc-ctl --error-count, ipmitool sel elist. GPUs, clocks and the "
         "network are not at fault"
     ),
     cost="every step takes as long as on that host",
