@@ -9,7 +9,7 @@ _MAINTAINED = (
 )
 _HOST_FAILED = r"compute\.instances\.hostError\b|by Compute Engine due to (?:an? )?(?:internal|host) error"
 _PLANNED = (
-    "Network, GPUs and time limits of NCCL are not at fault. So that the next one costs less, write a checkpoint at the "
+    "Network, GPUs and time limits of NCCL are not at fault. So that the next costs less, write a checkpoint at the "
     "cloud's notice, start maintenance when it suits, or keep spare nodes. Notices: maintenance-event in Google's "
     "metadata, scheduled events of Azure and AWS"
 )
