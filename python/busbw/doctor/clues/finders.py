@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
+from busbw.doctor.clues.launch.clocks import clocks_apart
+from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
+from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
@@ -16,6 +19,7 @@ from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
+from busbw.doctor.clues.machine.dimms import host_of_storm
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
 from busbw.doctor.clues.machine.faulty_card import stops_all
 from busbw.doctor.clues.machine.flat_guest import flat_in_guest
@@ -29,6 +33,7 @@ from busbw.doctor.clues.machine.platforms import (
     interface_with_address,
     no_instance_of_aws,
 )
+from busbw.doctor.clues.machine.slots import narrow_slot
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
@@ -49,15 +54,18 @@ from busbw.doctor.clues.network.gids import (
     gid_without_interface,
 )
 from busbw.doctor.clues.network.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
+from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
 from busbw.doctor.clues.network.neighbours import unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
+from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
@@ -73,7 +81,9 @@ from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
+from busbw.doctor.clues.network.virtual_functions import function_without_guid
 from busbw.doctor.clues.network.visitors import by_first_bytes
+from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
@@ -118,21 +128,24 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "hca-not-found": (not_given,),
     "network-interface": (not_installed, not_given, none_active),
     "version-mismatch": (not_listed, older_than_installed),
-    "no-route": (read_as_octal, other_port_answers, refused_by_rules, unshared_interfaces),
+    "no-route": (
+        *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
+        *(unshared_interfaces,),
+    ),
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
-        *(read_as_octal, name_of_own_host, refused_by_rules, other_port_answers, address_of_node),
-        *(blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
+        *(read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules, other_port_answers),
+        *(address_of_node, blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
     ),
-    "init-incomplete": (tasks_overridden, without_srun, blocked_ports),
+    "init-incomplete": (tasks_overridden, without_srun, closed_by_zone, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
-    "slurm-resources": (pending_pod, unplaced),
+    "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
@@ -154,41 +167,47 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "driver-mismatch": (hidden_driver,),
     "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (size_by_hand, refused_by_driver, core_without_peers, peermem_not_loaded, not_registered),
+    "registration-failed": (
+        *(size_by_hand, full_of_registrations, refused_by_driver, core_without_peers, peermem_not_loaded),
+        *(not_registered,),
+    ),
     "python-exception": (
         *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
         *(hub_limits, split_of_checkpoint),
     ),
     "master-unreachable": (
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
-        *(evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program, address_of_node),
-        *(port_without_answer,),
+        *(closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program),
+        *(address_of_node, port_without_answer),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (none_active, bad_cable, link_flaps, one_port_down),
+    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down),
     "ib-retry": (
-        *(lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface, gid_that_works),
-        *(roce_without_address, unresolved, one_nic_alone),
+        *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
+        *(gid_that_works, roce_without_address, unresolved, one_nic_alone),
     ),
     "ib-completion-error": (
-        *(forced_relaxed, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_that_works),
-        *(one_nic_alone,),
+        *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
+        *(gid_that_works, one_nic_alone),
     ),
     "ib-connect-timeout": (
-        *(lost_between, unresolved, gid_of_program, gid_without_interface, gid_that_works),
+        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_that_works),
         *(roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
-    "ibv-call-failed": (size_by_hand, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_without_interface),
+    "ibv-call-failed": (
+        *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody),
+        *(gid_without_interface,),
+    ),
     "duplicate-gpu": (
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
         *(fewer_gpus_listed,),
     ),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
-    "efa-error": (size_by_hand, older_libfabric, closed_modules),
+    "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
@@ -214,7 +233,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
-    "memlock": (size_by_hand, refused_by_driver),
+    "memlock": (size_by_hand, full_of_registrations, refused_by_driver),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
@@ -243,5 +262,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gloo-mesh": (gloo_of_own_name,),
     "gpu-exception": (stops_all,),
     "nic-far": (flat_in_guest,),
+    "mpi-launch": (closed_by_zone,),
+    "clock-skew": (clocks_apart,),
+    "slurm-setup": (clocks_apart, not_counted),
+    "slurm-error": (not_counted,),
+    "host-memory-storm": (host_of_storm,),
+    "pcie-limited": (narrow_slot,),
+    "pcie-link": (narrow_slot,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

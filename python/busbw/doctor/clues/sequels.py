@@ -140,6 +140,55 @@ _LINKS = (
         frozenset({"master-unreachable"}),
         re.compile(r"system error: 10049\b"),
     ),
+    # A kernel on another GPU that read memory of the one that failed.
+    _Link(
+        "gpu-memory-error",
+        re.compile(r"uncorrectable ECC error|\bUncontained\b|\bContained: |\): (?:48|64|95)\b"),
+        frozenset({"illegal-access"}),
+        re.compile(r"unspecified launch|LaunchFailure|^thrown at|^called in"),
+        first=True,
+    ),
+    # A device that cannot be used is none for NCCL, whatever name was asked for.
+    _Link(
+        "ib-devices-missing",
+        re.compile(r"does not fit the kernel's module|does not fit its libibverbs|has no driver \(provider\)"),
+        frozenset({"hca-not-found"}),
+    ),
+    _Link("ib-port-down", re.compile(r"^the virtual function"), frozenset({"hca-not-found"})),
+    # A node whose credential is refused starts no task, and the others wait for it.
+    _Link(
+        "slurm-setup",
+        re.compile(r"Job credential expired|Task launch for|Application launch failed|REQUEST_LAUNCH_TASKS"),
+        frozenset({"rendezvous-timeout", "master-unreachable"}),
+    ),
+    # A task waits in the kernel for what broke before.
+    *(
+        _Link(name, re.compile(""), frozenset({"kernel-hang"}), re.compile(r"blocked for more than"), first=True)
+        for name in ("gpu-firmware", "gpu-off-bus", "iommu-fault")
+    ),
+    _Link("file-system", re.compile(r"lost its connection"), frozenset({"file-system-stall"})),
+    # A GPU that does not answer keeps its containers from an end, and new ones from a start.
+    _Link(
+        "gpu-firmware",
+        re.compile(r"\): (?:119|120)\b|GSP"),
+        frozenset({"driver-not-loaded", "container-start"}),
+        re.compile(r"nvml error|Unknown Error|nvidia-container|Error response from daemon"),
+    ),
+    # Ranks of a host without a driver never join.
+    *(
+        _Link(name, re.compile(""), frozenset({"rendezvous-timeout"}))
+        for name in ("driver-mismatch", "driver-not-loaded")
+    ),
+    # Whoever gives GPUs to jobs finds one less.
+    *(
+        _Link(
+            name,
+            re.compile(""),
+            frozenset({"slurm-resources"}),
+            re.compile(r"UnexpectedAdmissionError|Allocate failed|count (?:reported lower|too low)"),
+        )
+        for name in ("gpu-off-bus", "driver-not-loaded", "driver-mismatch")
+    ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     # Where a second run passes without P2P, its setting is the way around, and the first one's end a sequel.
@@ -180,6 +229,23 @@ _LINKS = (
             re.compile(r"[Ss]talled (?:ops|ranks)|were submitted to be reduced|missing ranks"),
         )
         for name in ("connection-refused", "connection-timeout", "no-route", "wrong-interface", "ib-connect-timeout")
+    ),
+    # Of a link with bit errors, or of a queue that drops, transfers get no answer in the end.
+    _Link(
+        "roce-loss",
+        re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$"),
+        frozenset({"ib-retry", "ib-completion-error"}),
+        never=re.compile(r"^(?!RDMA packets get no answer|an RDMA transfer failed)"),
+    ),
+    # A firewall that refuses NCCL's port refused those of mpirun before.
+    *(
+        _Link(
+            name,
+            re.compile(r"^a firewall (?:on|of) "),
+            frozenset({"mpi-launch"}),
+            re.compile(r"TCP conn|to reliably start|lost commun|HYDU_sock_c|unable to conn|active\)$|^Status: act"),
+        )
+        for name in ("no-route", "connection-timeout", "connection-refused")
     ),
     # A ping between the pair that lost each other is no second fault.
     *(

@@ -32,8 +32,12 @@ gres/gpu count (?:reported lower than configured|too low) ?\(?(?P<seen>\d{1,4}) 
  is gone: slurmd counts {seen} of {all}, and Slurm takes the node out ;
  on the node: nvidia-smi -L, lspci | grep -i nvidia, dmesg (Xid 79, RmInitAdapter, pciehp). Power-cycle or reseat what
  is missing, then scontrol update nodename=NODE state=resume; or correct Gres in slurm.conf and gres.conf
-UnexpectedAdmissionError|devices unavailable for (?P<what>\S+) ; the kubelet can give fewer devices ({what}) than the
- scheduler counted on: one became unhealthy, or the device plugin was restarted ;
+devices unavailable for (?P<what>\S+) ; the kubelet can give fewer devices ({what}) than the scheduler counted on: one
+ became unhealthy, or the device plugin was restarted ;
+ kubectl describe node (Allocatable), the log of the device plugin's pod and dmesg (Xid) on that node. Cordon it and
+ reset or replace the device that is unhealthy, then delete the pod so that it is placed again
+UnexpectedAdmissionError ; the kubelet can give fewer devices than the scheduler counted on: one became unhealthy, or
+ the device plugin was restarted ;
  kubectl describe node (Allocatable), the log of the device plugin's pod and dmesg (Xid) on that node. Cordon it and
  reset or replace the device that is unhealthy, then delete the pod so that it is placed again
 Total available GPUs (?P<have>\d{1,6}) is less than total desired GPUs (?P<want>\d{1,6}) ; too few GPUs are free in

@@ -182,9 +182,8 @@ a packet of \d+ bytes does not reach|pmtu ; packets as large as the interfaces s
  or let Docker use the cgroupfs driver. Where it never worked: rights of /dev/nvidia* on the host
 """,
     "gpu-memory-error": r"""
-Remapp\w+ (?:Occurred|failure\w*) *: *(?:Yes|[1-9])|\bremapped_rows\.failure: (?:Yes|[1-9]) ; rows of GPU memory
- could not
- be replaced: no spare ones are left ;
+Remapp\w+ (?:Occurred|failure\w*) *: *(?:Yes|[1-9])|\bremapped_rows\.failure: (?:Yes|[1-9])|ROW_REMAP_FAIL ; rows of
+ GPU memory could not be replaced: no spare ones are left ;
  take the node out and have that GPU replaced; a reset does not mend it
 """,
     "imex": r"""

@@ -95,6 +95,12 @@ couldn't load driver.{0,200}(?:undefined symbol|version `|IBVERBS_PRIVATE) ; the
  does not fit its libibverbs: they are of different releases of rdma-core or OFED, and no device is found ;
  install libibverbs and its providers from one release in the image (rdma-core, or OFED's user space of the host's
  release). Remove the other; ibv_devinfo in the container must list the NICs
+Driver (?P<driver>\w+) does not support the kernel ABI of (?P<abi>\d+) \(supports (?P<low>\d+) to (?P<high>\d+) ; the
+ driver of this NIC in libibverbs ({driver}) does not fit the kernel's module: the module speaks ABI {abi}, the driver
+ {low} to {high}, and no device is found ;
+ put the driver (provider) of the same release as the host's kernel module into the image: the NIC vendor's package of
+ the version that modinfo tells on the host. Or load the kernel's own module, which fits rdma-core. A provider is there
+ already; /dev/infiniband and NCCL_IB_HCA are right
 kernel ABI|no userspace device-specific driver|couldn't load driver ; libibverbs has no driver (provider) for this NIC ;
  install the provider in the image (ibverbs-providers, rdma-core, or the vendor's OFED of the host's release), with
  /etc/libibverbs.d

@@ -36,6 +36,8 @@ Named = dict[str, list[tuple[str, Evidence]]]
 
 def one_card(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """One card alone that its counters or the kernel's line of an error that ECC could not correct name."""
+    if (spent := _spent(texts)) is not None:
+        return spent
     if any(_PENDING.search(seen.fact) for seen in finding.evidence):
         return None  # the card's own list says what is to be done
     cards: Named = defaultdict(list)
@@ -86,6 +88,47 @@ def rank_of_card(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
     )
 
 
+_SPENT = re.compile(r"^\s{2,30}Remapping Failure Occurred\s{1,30}: Yes\s*$", re.MULTILINE)
+_SPARE = re.compile(r"^\s{2,30}Remapping Failure Occurred\s{1,30}: No\s*$", re.MULTILINE)
+_NO_ROWS = re.compile(
+    rf"Xid \(PCI:{_BUS}\): 64\b,[^\n]{{0,120}}?(?P<what>[Rr]ow [Rr]emapp?\w{{0,4}}[^\n]{{0,120}})$", re.MULTILINE
+)
+_ROWS = re.compile(r"^\s{2,30}Uncorrectable Error {2,30}: (?P<n>[1-9]\d{0,5})\s*$", re.MULTILINE)
+_FAILED = re.compile(r"\bremapped_rows\.failure\w{0,8}: (?:Yes|[1-9])")
+
+
+def _spent(texts: Sequence[Text]) -> Sharper | None:
+    """One card alone whose list, or the kernel's line, says that a row could not be replaced."""
+    cards: Named = defaultdict(list)
+    good: set[str] = set()
+    for text in texts:
+        for hit in _NO_ROWS.finditer(text.text):
+            cards[hit["bus"].lower()].append(("Xid 64", text.evidence(hit.start())))
+        for row in _SPELLED.finditer(text.text):
+            if _FAILED.search(row["row"]):
+                cards[row["bus"].lower()].append((f"GPU {row['gpu']}: remapping failed", text.evidence(row.start())))
+        for bus, begin, end in _sections(text):
+            if (found := _SPENT.search(text.text, begin, end)) is None:
+                good |= {bus} if _SPARE.search(text.text, begin, end) else set()
+                continue
+            rows = _ROWS.search(text.text, begin, end)
+            many = f" after {rows['n']} row{'s' * (rows['n'] != '1')}" if rows else ""
+            cards[bus].append((f"Remapping Failure Occurred{many}", text.evidence(found.start())))
+    if len(cards) != 1 or not good.isdisjoint(cards):
+        return None
+    ((bus, signs),) = cards.items()
+    lines = dict(reversed(signs))
+    said = list(lines)[::-1]
+    return Sharper(
+        f"the GPU at 0000:{bus} is worn out: rows of its memory fail, and it has no spare ones left for them "
+        f"({'; '.join(said[:3])})",
+        "take that GPU, or its node, out of service and have the card replaced (RMA): a reset or restart does not mend "
+        "it, and the error comes back. Until then run on the other GPUs (CUDA_VISIBLE_DEVICES without it, fewer in the "
+        "group). What other GPUs and ranks report at the same time (Xid 45, launch failures) follows from it",
+        tuple(lines[each] for each in said[:3]),
+    )
+
+
 def _is_old(said: Sequence[str]) -> bool:
     """Whether a counter of the card's whole life stands above that since the last start."""
     return any((found := re.search(r"aggregate\S{0,8} (\d{1,9})", each)) and int(found[1]) > 1 for each in said)
@@ -101,9 +144,13 @@ def _of_table(text: Text) -> Iterator[tuple[str, str, Evidence]]:
 
 def _of_sections(text: Text) -> Iterator[tuple[str, str, Evidence]]:
     """The same of `nvidia-smi -q -d ECC`, which has a part for each card."""
+    for bus, begin, end in _sections(text):
+        if (found := _COUNTED.search(text.text, begin, end)) is not None:
+            yield bus, f"uncorrectable {found['n']}", text.evidence(found.start())
+
+
+def _sections(text: Text) -> Iterator[tuple[str, int, int]]:
+    """The bus address of each card that `nvidia-smi -q` lists, and where its part begins and ends."""
     parts = list(_SECTION.finditer(text.text))
     for number, part in enumerate(parts, 1):
-        after = parts[number].start() if number < len(parts) else len(text.text)
-        found = _COUNTED.search(text.text, part.end(), after)
-        if found is not None:
-            yield part["bus"].lower(), f"uncorrectable {found['n']}", text.evidence(found.start())
+        yield part["bus"].lower(), part.end(), parts[number].start() if number < len(parts) else len(text.text)

@@ -91,6 +91,7 @@ _TRIED = re.compile(
 )
 """A test of perftest with a GID of its own, and a row of its results."""
 _TAKEN = re.compile(r"\bGID (?P<index>\d{1,3}) \(")
+_GIVEN = re.compile(r"\bNCCL_IB_GID_INDEX['\"]?(?:=|: ?|, ?)['\"]?(?P<index>\d{1,3})\b")
 _VERSION = re.compile(r"\bNCCL version (\d{1,2})\.(\d{1,3})\.")
 _CHOOSES = (2, 21)
 """The first release of NCCL that looks for the GID itself; older ones take index 0."""
@@ -105,10 +106,14 @@ def gid_that_works(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     if program_of(finding):
         return None  # its own variable decides, and not NCCL's
     taken = facts.value("NCCL_IB_GID_INDEX") or _index_taken(texts)
+    # As commands, scripts and listings of the environment set it: NCCL's own lines need not be in the log.
+    given = {found["index"] for text in texts for found in _GIVEN.finditer(text.text)}
+    if taken is None or taken == "0":
+        taken = min(given, default=taken)
     for text in texts:
         rows = {each["index"]: each for each in GIDS.finditer(text.text)}
         tried = _TRIED.search(text.text)
-        if tried is not None and tried["index"] != taken:
+        if tried is not None and tried["index"] not in (taken, *given):
             by = f"{tried['by']} reaches the peer by GID index {tried['index']}"
             return Sharper(
                 f"NCCL takes a GID that the network does not carry{_of(taken, rows)}: {by}",

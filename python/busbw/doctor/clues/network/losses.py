@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.network.fabric_links import ERRORS_FOR, Fabric, read_fabric, short
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.reading.heads import host_of
@@ -16,6 +17,9 @@ from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
 NAME = "roce-loss"
+_FAILED = frozenset({"ib-retry", "ib-completion-error"})
+_IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$")
+"""Counters since the boot of a host may be old; a rate of errors, or a wrong priority, is of now."""
 _MANY = 100
 """Counters count since the boot of a host, and each link that comes up makes a few errors."""
 _HIGH_BER = 1e-12
@@ -23,8 +27,19 @@ _HIGH_BER = 1e-12
 
 
 def with_losses(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
-    """The findings; that of lost packets names the link, or the priority, where the log tells which."""
-    return _ended_by_link([_told(each, facts) if each.name == NAME else each for each in findings], facts)
+    """The findings; that of lost packets names the link, or the priority, where the log tells which.
+
+    By such a loss transfers fail in the end: where one did, the loss is an error as well.
+    """
+    fails = any(each.name in _FAILED and each.severity is Severity.ERROR for each in findings)
+    told = [_told(each, facts) if each.name == NAME else each for each in findings]
+    sure = [
+        replace(each, severity=Severity.ERROR, cost=Cost("retransmissions cost bandwidth, and transfers fail by it"))
+        if fails and each is not before and _IS_SURE.search(each.title)
+        else each
+        for each, before in zip(told, findings, strict=True)
+    ]
+    return _ended_by_link(sure, facts)
 
 
 _LOST_BY = frozenset({"ib-retry", "ib-completion-error"})
@@ -82,7 +97,6 @@ _COUNTED = re.compile(
 _NAMES = re.compile(r"(?:^|[/ ])(?P<device>mlx[45]_\w{1,12}(?: port \d{1,3})?)(?=[: /])")
 """A port's device that stands in the line itself."""
 _BER = re.compile(r"(?:Effective|Symbol)(?: Physical)? BER\s{0,40}[:=]\s{0,4}(?P<ber>\d[\d.]{0,8}[eE]-\d{1,3})")
-_ERRORS_FOR = re.compile(r"Errors for (?:0x[0-9a-f]{4,16} )?\"(?P<host>[^\"]{1,80})\"")
 _GUID_PORT = re.compile(r"GUID 0x[0-9a-f]{4,16} port (?P<port>\d{1,3}):")
 _OF_DEVICE = re.compile(r"\b(?:mlxlink|perfquery|ibqueryerrors)\b.{0,60}?(?:-d|-C) (?P<device>[\w.]{2,30})")
 _SERIAL = re.compile(r"\bSN: ?(?P<serial>[\w-]{5,30})|Vendor Serial Number\s{0,40}: (?P<own>[\w-]{5,30})")
@@ -101,26 +115,29 @@ def _of_bits(finding: Finding, facts: Facts) -> Finding | None:
     """The finding as one of a link whose bits are wrong; None where no counter or rate of errors says so."""
     links: dict[str, _Link] = defaultdict(_Link)
     serials: dict[str, str] = {}
+    fabric = read_fabric(facts.shown)
     for shown in facts.shown:
-        _read_links(shown, links, serials)
+        _read_links(shown, links, serials, fabric)
     ill = {port: link for port, link in links.items() if link.bad or max(link.counts.values(), default=0) >= _MANY}
     if not ill:
         return None
     if any(link.bad for link in ill.values()):
         ill = {port: link for port, link in ill.items() if link.bad}
     ports = sorted(ill, key=lambda port: (not ill[port].bad, -max(ill[port].counts.values(), default=0)))[:3]
+    # Both ends of a link are one link.
+    ports = [each for at, each in enumerate(ports) if fabric.peers.get(each) not in ports[:at]]
     first = ill[ports[0]]
+    if len(ports) == 1 and fabric.joins_switches(ports[0]):
+        return _between_switches(finding, ports[0], fabric.peers[ports[0]], first)
     # One tool names a device, and another one its port.
     names = [each for each in ports if each and not any(other.startswith(f"{each}/") for other in ports)]
     of = f"the link{'s' * (len(names) > 1)} of {', '.join(names)} ha{'ve' if len(names) > 1 else 's'}"
-    said = ", ".join(f"{name} {count}" for name, count in list(first.counts.items())[:2])
-    rate = "BER above its limit" if first.bad else ""
+    said = _said(first)
     serial = next((serials[each] for each in ports if each in serials), "")
     device = next((found[0] for each in names if (found := re.search(r"mlx5_\d{1,2}", each))), "NAME")
     return replace(
         finding,
-        title=f"{of if names else 'a link has'} bit errors ({', '.join(filter(None, (rate, said)))}): "
-        "cable, transceiver or port",
+        title=f"{of if names else 'a link has'} bit errors ({said}): cable, transceiver or port",
         evidence=tuple(each for port in ports for each in ill[port].seen)[:5],
         fix=f"clean and seat, then replace the cable{f' (SN {serial})' if serial else ''} or the transceivers at both "
         "ends, and look at the switch port (mlxlink -d DEVICE -m -e -c, ibdiagnet --get_phy_info). Drain the host, or "
@@ -129,16 +146,38 @@ def _of_bits(finding: Finding, facts: Facts) -> Finding | None:
     )
 
 
-def _read_links(shown: Shown, links: dict[str, _Link], serials: dict[str, str]) -> None:
-    host, device = "", ""
+def _said(link: _Link) -> str:
+    """What is counted of the link; tools spell one counter in several ways."""
+    counts = {re.sub(r"[\s_]|[Cc]ounter$", "", name).lower(): f"{name} {much}" for name, much in link.counts.items()}
+    return ", ".join((*(["BER above its limit"] if link.bad else []), *list(counts.values())[:2]))
+
+
+def _between_switches(finding: Finding, port: str, far: str, link: _Link) -> Finding:
+    """Whoever sends over a bad link of two switches loses packets, whichever pair of hosts that is."""
+    return replace(
+        finding,
+        title=f"the link of {clean(port)} to {clean(far)} has bit errors ({_said(link)}): cable, transceiver or port "
+        "between two switches",
+        evidence=tuple(link.seen[:5]),
+        fix="take that link out of routing (ibportstate LID PORT disable at one end, or isolate the port in UFM), and "
+        "jobs run on. Then clean and seat its transceivers, or replace the cable or these, and look at the errors "
+        "per lane (mlxlink -c -m). Enable it when no error is counted under load. Hosts, their NICs and NCCL's "
+        "timeouts are not at fault",
+        stage=Stage.HARDWARE,
+    )
+
+
+def _read_links(shown: Shown, links: dict[str, _Link], serials: dict[str, str], fabric: Fabric) -> None:
+    host, device, port = "", "", ""
     for number, line in enumerate(shown.lines, 1):
         if named := host_of(line):
-            host, device = named, ""
-        if "Errors for" in line and (found := _ERRORS_FOR.search(line)):
-            host, device = found["host"], ""
+            host, device, port = named, "", ""
+        if "Errors for" in line and (found := ERRORS_FOR.search(line)):
+            host, device, port = short(found["host"]), "", ""
         if found := _OF_DEVICE.search(line):
             device = found["device"]
-        here = "/".join(filter(None, (host, device)))
+            port = fabric.asked(line)
+        here = port or "/".join(filter(None, (host, device)))
         if "SN: " in line or "Serial Number" in line:
             _read_serial(line, here, serials)
         seen = Evidence(shortened(clean(line.strip()), 240), shown.source, number)
@@ -198,7 +237,11 @@ class _Priorities:
     lossless: set[int] = field(default_factory=set)
     lost: dict[int, tuple[int, Evidence]] = field(default_factory=dict)
     still: dict[int, Evidence] = field(default_factory=dict)
+    moved: dict[int, tuple[int, Evidence]] = field(default_factory=dict)
+    """By priority the most that a counter of it shows, of packets or bytes."""
     named: list[int] = field(default_factory=list)
+    given: list[int] = field(default_factory=list)
+    """Values of NCCL_IB_TC in commands and listings of the environment."""
     trust: str = ""
     rdma: Evidence | None = None
 
@@ -208,13 +251,17 @@ def _of_priority(finding: Finding, facts: Facts) -> Finding | None:
     told = _Priorities()
     for shown in facts.shown:
         _read_priorities(shown, told)
-    drops = {prio: each for prio, each in told.lost.items() if prio not in told.lossless}
+    drops = {prio: each for prio, each in told.lost.items() if prio not in told.lossless} or _beside_lossless(told)
     kept = sorted(told.lossless - told.lost.keys())
     if not drops or not kept or not (told.rdma or set(kept) & told.still.keys()):
         return None
     right, wrong = kept[0], max(drops, key=lambda prio: drops[prio][0])
     tc = facts.whole("NCCL_IB_TC")
+    if tc is None and told.given and all(each >> 5 != right for each in told.given):
+        tc = told.given[-1]
     chosen = tc is not None and tc >> 5 == right
+    if right not in told.still and right in told.moved and not told.moved[right][0]:
+        told.still[right] = told.moved[right][1]
     if chosen and told.trust != "pcp":
         return None
     good = next((each for each in told.named if each >> 5 == right), 32 * right + 10)
@@ -237,9 +284,43 @@ def _of_priority(finding: Finding, facts: Facts) -> Finding | None:
     )  # fmt: skip
 
 
+def _beside_lossless(told: _Priorities) -> dict[int, tuple[int, Evidence]]:
+    """The priority in which all goes, where RDMA loses packets and no lossless priority has carried a single one.
+
+    The switch drops them then, whose counters a NIC does not have.
+    """
+    unused = all(prio in told.moved and not told.moved[prio][0] for prio in told.lossless)
+    if not told.lossless or not unused or told.rdma is None:
+        return {}
+    return {prio: each for prio, each in told.moved.items() if each[0] >= _BUSY and prio not in told.lossless}
+
+
+_BUSY = 1_000_000
+_QUEUE = re.compile(
+    # SONiC's counters of queues, and those of Cumulus by traffic class: sent packets, sent bytes, dropped packets.
+    r"^\s{0,12}(?:(?:Ethernet|Eth)[\d/]{1,12}\s{1,20}UC)?(?P<prio>[0-7])\s{1,20}(?P<sent>[\d,]{1,20})\s{1,20}"
+    r"[\d,.]{1,20}(?: ?(?:[KMGT]?B|Bytes))?\s{1,30}(?P<lost>[\d,]{1,20})\s{1,30}[\d,.]{1,20}(?: ?[KMGT]?B)?\s{0,8}$"
+)
+_OF_QUEUES = re.compile(r"\bTxQ\s{1,20}Counter/pkts|\btraffic-class\s{1,20}tx-frames", re.IGNORECASE)
+
+
+def _read_queue(line: str, told: _Priorities, seen: Evidence) -> bool:
+    """Whether the line is a row of a switch's queues; what it tells of that priority."""
+    if (found := _QUEUE.match(line)) is None:
+        return False
+    prio = int(found["prio"])
+    sent, lost = (int(found[name].replace(",", "")) for name in ("sent", "lost"))
+    if lost >= _MANY and lost > told.lost.get(prio, (0, seen))[0]:
+        told.lost[prio] = lost, seen
+    told.moved[prio] = max(told.moved.get(prio, (0, seen)), (sent, seen), key=lambda each: each[0])
+    return True
+
+
 def _read_priorities(shown: Shown, told: _Priorities) -> None:
+    queues = False
     for number, line in enumerate(shown.lines, 1):
         seen = Evidence(shortened(" ".join(clean(line).split()), 200), shown.source, number)
+        queues = bool(_OF_QUEUES.search(line) or (queues and (line[:3] == "---" or _read_queue(line, told, seen))))
         if "enabled" in line and (found := _ENABLED.match(line)):
             told.lossless |= {prio for prio, bit in enumerate(found["bits"].split()) if bit == "1"}
         elif "prio-pfc" in line and (found := _DCB.search(line)):
@@ -250,7 +331,9 @@ def _read_priorities(shown: Shown, told: _Priorities) -> None:
             _read_counts(list(_OF_PRIORITY.finditer(line)), told, seen)
         elif _LOST.search(line):
             told.rdma = told.rdma or seen
-        told.named += [int(each["tc"] or each["set"]) for each in _TCLASS.finditer(line)]
+        classes = list(_TCLASS.finditer(line))
+        told.named += [int(each["tc"] or each["set"]) for each in classes]
+        told.given += [int(each["set"]) for each in classes if each["set"]]
 
 
 def _read_counts(found: Sequence[re.Match[str]], told: _Priorities, seen: Evidence) -> None:
@@ -262,6 +345,8 @@ def _read_counts(found: Sequence[re.Match[str]], told: _Priorities, seen: Eviden
     two = len(found) > 1 and found[0]["name"] == last["name"]
     grown = much - int(found[0]["much"]) if two else much
     what = last["what"] or "discard"
+    if what in ("bytes", "packets") and much >= told.moved.get(prio, (0, seen))[0]:
+        told.moved[prio] = much, seen
     if "discard" in what and grown >= _MANY:
         if grown > told.lost.get(prio, (0, seen))[0]:
             told.lost[prio] = grown, seen

@@ -14,6 +14,8 @@ def _tell(groups: Sequence[Mapping[str, str]]) -> str:
         if most > 1
         else ("a row of a GPU's memory was replaced by a spare one")
     )
+    if any("failed" in each for each in groups):
+        return f"{what}, and a further row could not be: that GPU has no spare ones left and is to be replaced"
     title = f"{what}: nothing is lost now"
     if any("none" in each for each in groups):
         return f"{title}, but a bank has no spare row left: have that GPU replaced when it suits"
@@ -27,6 +29,7 @@ SIGNATURE = Signature(
     tell=_tell,
     patterns=(
         r"^\s{2,16}Uncorrectable Error {2,}: (?P<rows>[1-9]\d{0,4})\s*$",
+        r"^\s{2,16}Remapping Failure Occurred {2,}: (?P<failed>Yes)\s*$",
         r"^\s{2,24}None {2,}: (?P<none>[1-9]\d{0,4} bank\(s\))",
     ),
     holds=lambda groups: any("rows" in each for each in groups),

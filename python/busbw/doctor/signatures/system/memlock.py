@@ -12,7 +12,7 @@ SIGNATURE = Signature(
         r"memlock limits? (?:are|is) (?:set )?too low",
         r"only allow registering part of your physical memory",
         r"ibv_(?:reg|create|alloc)_\w+(?:\([^)]{0,120}\))? failed.{0,40}(?:Cannot allocate memory|errno 12\b)",
-        r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited).{0,60}(?:\b\d{1,8}\b|low|small|exceed|raise"
+        r"RLIMIT_MEMLOCK(?! ?[:=] ?unlimited|\W{1,4}-1\b).{0,60}(?:\b\d{1,8}\b|low|small|exceed|raise"
         r"|insufficient|(?<!un)limit|fail)",
         r"[Ff]ailed to register memory.{0,80}(?:Cannot allocate memory|\[12\])",
         r"max locked memory(?!.{0,80}(?:unlimited|\d{9})).{0,60}\s\d{1,8}\b",

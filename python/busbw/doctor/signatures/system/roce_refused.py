@@ -16,7 +16,12 @@ def _tell(groups: Sequence[Mapping[str, str]]) -> str:
     """With the reason that the other end gives."""
     expired = any("expired" in each for each in groups)
     why = ": its certificate has expired" if expired else ""
-    return f"the switch does not let RoCE ports of a host in (802.1X){why}; they have no address, so no GID, by that"
+    passed = {each["port"] for each in groups if "passed" in each}
+    ports = dict.fromkeys(each["port"] for each in groups if "failed" in each and each["port"] not in passed)
+    # A port may keep its address from before: transfers alone fail then.
+    bare = any(not each["effect"].lower().startswith("status=") for each in groups if "effect" in each)
+    by = "; they have no address, so no GID, by that" if bare else ""
+    return f"the switch does not let RoCE ports of a host in (802.1X; {', '.join(list(ports)[:4])}){why}{by}"
 
 
 SIGNATURE = Signature(
