@@ -19,7 +19,7 @@ CASES = {each.name: each.text for each in cases()}
         ("f139-machine-rank-alike", "the same node rank (0): gpu-a and gpu-b", "--machine_rank 1"),
         ("f139-program-shows-its-command", "RANK=1 is set, and the launcher still got node rank 0", "NODE_RANK=1"),
         ("f139-variable-alike", "the same node rank (0): head and tail", "its own number"),
-        ("f139-ping-comes-back", "drops them, as the host answers ping", "The interface is right"),
+        ("f139-ping-comes-back", "that host answers ping, and tries of that port get no answer", "nc -zv 203.0.113.9"),
         ("f139-older-release-works", "(NCCL 2.21.5 works here, and 2.26.2 does not)", "take NCCL 2.21.5 again"),
         ("f139-without-rdma-alike", "did not finish in its time", "RDMA is not the reason"),
         ("f139-limit-of-the-job", "is 8192 KiB where the ranks run", "slurmd's unit"),

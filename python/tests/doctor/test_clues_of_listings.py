@@ -52,7 +52,7 @@ LOGS = logs_of("f140-")
             "without the RDMA devices (/dev/infiniband; docker run gives it none)",
             "--device=/dev",
         ),
-        ("no-folder-inside", "it lacks that folder), though the host has mlx5_0", "--device=/dev/infiniband"),
+        ("no-folder-inside", "not given the devices, though the host has mlx5_0", "--device=/dev/infiniband"),
         ("order-relaxed-by-firmware", "forces relaxed ordering", "set PCI_WR_ORDERING=0"),
         ("module-for-nothing", "loaded but not registered with the RDMA core (ib_core", "install OFED (DOCA) first"),
         ("no-client-of-peer-memory", "memory_peers is without nv_mem", "open kernel modules"),

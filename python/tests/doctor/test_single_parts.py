@@ -25,7 +25,7 @@ LOGS = logs_of("f152-")
         ("two-nodes-of-one-machine", "2 nodes of Ray run on one machine (172.20.4.8)", "ray stop on 172.20.4.8"),
         ("driver-of-one-host", "pine-04 (525.105.17) is too old", "bring the driver of pine-04 to that of pine-03"),
         ("cache-of-an-engine", "which took 61.40 GiB for the paged KV cache", "from 0.97 to 0.89"),
-        ("plugin-not-in-the-image", "the image holds neither EFA's software nor aws-ofi-nccl", "efa_installer.sh"),
+        ("plugin-not-in-the-image", "EFA's software is not installed in this image", "efa_installer.sh"),
         ("rail-without-layer-two", "the rail of ens2 (mlx5_2) alone has no way on layer 2 to 172.16.2.6", "VLAN"),
         ("addresses-taken-by-netplan", "of mlx5_4 of oak9 changed while the job ran (by netplan apply)", "netplan"),
         ("port-of-a-listing", "mlx5_3 of fir12: the port finds nothing", "seat or replace cable"),

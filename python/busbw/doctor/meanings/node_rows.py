@@ -169,13 +169,4 @@ missing RDMA device spec[^\n]{0,80}RDMA device \\?"(?P<what>\w{2,20})\\?" not fo
  devices ; on the host: modprobe -a ib_uverbs rdma_ucm ib_umad, and their names in /etc/modules-load.d, then delete
  the plugin's pod so that it starts again. Selectors and vendors are right, as the devices are found
 """,
-    "net-plugin-not-found": r"""
-vpc\.amazonaws\.com/efa|\b(?:p4d|p4de|p5|p5e|p5en|g5|g6e?)\.\d{0,2}xlarge|\bEFA\b
- && (?P<lost>/opt/(?:amazon/(?:efa|ofi-nccl|openmpi)|aws-ofi-nccl)[^\s':]{0,80})'?: No such file or directory ;
- the image holds neither EFA's software nor aws-ofi-nccl ({lost} is not there): NCCL talks over sockets, though the
- node has EFA ;
- build the image with both: the EFA installer (efa_installer.sh -y --skip-kmod) and aws-ofi-nccl, or take one that has
- them (AWS's deep learning containers, the images of awsome-distributed-training). Then LD_LIBRARY_PATH holds
- /opt/amazon/efa/lib and /opt/amazon/ofi-nccl/lib, and NCCL says "NET/OFI Selected provider is efa"
-""",
 }

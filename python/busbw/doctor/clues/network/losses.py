@@ -19,6 +19,7 @@ from busbw.doctor.signature import Stage
 NAME = "roce-loss"
 _FAILED = frozenset({"ib-retry", "ib-completion-error"})
 _IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$")
+_BETWEEN = "port between two switches"
 """Counters since the boot of a host may be old; a rate of errors, or a wrong priority, is of now."""
 _MANY = 100
 """Counters count since the boot of a host, and each link that comes up makes a few errors."""
@@ -32,10 +33,15 @@ def with_losses(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     By such a loss transfers fail in the end: where one did, the loss is an error as well.
     """
     fails = any(each.name in _FAILED and each.severity is Severity.ERROR for each in findings)
+
+    def ends_transfers(title: str) -> bool:
+        # A link of a host ends those of that host alone, which is looked at below.
+        return _IS_SURE.search(title) is not None and (_OF_LINK.match(title) is None or title.endswith(_BETWEEN))
+
     told = [_told(each, facts) if each.name == NAME else each for each in findings]
     sure = [
         replace(each, severity=Severity.ERROR, cost=Cost("retransmissions cost bandwidth, and transfers fail by it"))
-        if fails and each is not before and _IS_SURE.search(each.title)
+        if fails and each is not before and ends_transfers(each.title)
         else each
         for each, before in zip(told, findings, strict=True)
     ]

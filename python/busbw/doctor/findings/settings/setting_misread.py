@@ -34,7 +34,13 @@ _MOST, _MOST_LINES = 10, 20_000
 def examine(facts: Facts) -> Iterator[Finding]:
     told: dict[str, Evidence] = {}
     mine: list[Setting] = []
+    told_by_nccl = {
+        name for scan in facts.scans if (hit := scan.hits.get("ignored-setting"))
+        for _, line in hit.lines for name in re.findall(_WORD, line[:400])
+    }  # fmt: skip
     for setting in facts.settings.values():
+        if setting.name in told_by_nccl:
+            continue
         if not setting.origin.conf and (said := _said(setting.name, setting.value)) is not None:
             seen = evidence(setting)
             mine.append(setting)
