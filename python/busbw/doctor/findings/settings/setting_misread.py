@@ -25,8 +25,8 @@ _MANIFEST = re.compile(
 )
 """As a manifest of Kubernetes has it, in one line or two."""
 _ZERO = frozenset({"false", "no", "off", "disable", "disabled"})
-_OF_OTHERS = re.compile(r"msccl", re.IGNORECASE)
-"""An algorithm that a library of others adds."""
+_OF_OTHERS = re.compile(r"msccl|(?<![a-z])collnet(?![a-z])", re.IGNORECASE)
+"""An algorithm that a library of others adds, and the name that NCCL had for its own up to 2.13."""
 _CORRECT = Proof(instruction="correct the variable, and run with NCCL_DEBUG=INFO: NCCL says what it takes")
 _MOST, _MOST_LINES = 10, 20_000
 
