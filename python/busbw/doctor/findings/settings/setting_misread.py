@@ -28,7 +28,7 @@ _ZERO = frozenset({"false", "no", "off", "disable", "disabled"})
 _OF_OTHERS = re.compile(r"msccl|(?<![a-z])collnet(?![a-z])", re.IGNORECASE)
 """An algorithm that a library of others adds, and the name that NCCL had for its own up to 2.13."""
 _CORRECT = Proof(instruction="correct the variable, and run with NCCL_DEBUG=INFO: NCCL says what it takes")
-_MOST, _MOST_LINES = 10, 20_000
+_MOST, _MOST_LINES, _LETTERS = 10, 20_000, 520
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
             if "name:" not in line or PREFIX not in line:
                 continue
             below = "".join(shown.lines[number : number + 1])
-            for found in _MANIFEST.finditer(f"{line[:400]}\n{below[:120]}"):
+            for found in _MANIFEST.finditer(f"{line}\n{below}", 0, _LETTERS):
                 if (said := _said(found["name"], found["value"])) is not None:
                     told.setdefault(said, Evidence(said, shown.source, number))
     if told:
