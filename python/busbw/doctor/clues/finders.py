@@ -71,7 +71,7 @@ from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
-from busbw.doctor.clues.network.pinged import port_without_answer
+from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
@@ -130,7 +130,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
-        *(unshared_interfaces,),
+        *(rejected_though_there, unshared_interfaces),
     ),
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
@@ -153,7 +153,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
-        *(container_ended, receiver_of_tcpx, loopback_left),
+        *(closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
     "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
