@@ -17,6 +17,7 @@ from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
+from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.dimms import host_of_storm
@@ -107,6 +108,7 @@ from busbw.doctor.clues.program.programs import (
     uneven_gather,
 )
 from busbw.doctor.clues.program.resume import resumed_apart
+from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
@@ -158,7 +160,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
-    "stale-store": (spawned_twice,),
+    "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
     "engine-mismatch": (worlds_apart,),
     "cuda-call-failed": (stops_all, hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
@@ -214,6 +216,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rendezvous-timeout": (
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
+        *(worlds_of_nodes,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
@@ -221,9 +224,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
-        *(leaves_samples_out, uneven_batches, counted_apart),
+        *(saves_alone, leaves_samples_out, uneven_batches, counted_apart),
     ),
-    "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
+    "collective-order": (
+        *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
+    ),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
         *(bars_apart, ended_before, waits_for_loader, stacks_apart),
