@@ -12,6 +12,7 @@ from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
+from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
@@ -44,6 +45,7 @@ from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
@@ -90,6 +92,7 @@ from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.ended_before import ended_before
+from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
@@ -183,7 +186,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(address_of_node, port_without_answer),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down),
+    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
         *(gid_that_works, roce_without_address, unresolved, one_nic_alone),
@@ -211,7 +214,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
-    "p2p-broken": (buffers_without_peers,),
+    "p2p-broken": (buffers_without_peers, not_passed_on),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
@@ -223,7 +226,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
+        *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
         *(saves_alone, leaves_samples_out, uneven_batches, counted_apart),
     ),
     "collective-order": (
