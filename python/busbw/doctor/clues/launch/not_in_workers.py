@@ -31,11 +31,11 @@ def not_passed_on(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
         return None
     name, who = tried[1]["name"], named(has[0][1]["who"])
     listed = ", ".join(f"{named(each)}={named(value, 20)}" for each, value in list(names.items())[:3])
-    level = " Take NCCL_P2P_LEVEL out, which asks for such transfers." if any(map(_OF_ITS_OWN.match, names)) else ""
+    level = ". Take NCCL_P2P_LEVEL out, which asks for such transfers" if any(map(_OF_ITS_OWN.match, names)) else ""
     return Sharper(
         f"{name}=1 did not reach the workers of Ray ({who} has {listed}): {finding.title}",
-        f'pass it on to the workers: ray.init(runtime_env={{"env_vars": {{"{name}": "1"}}}}), the env_vars of the '
-        f"program's own config, or export it before ray start on each node.{level} Then NCCL tells in its log that "
-        f"{name} is set",
+        f'pass it on to the workers: ray.init(runtime_env={{"env_vars": {{"{name}": "1"}}}}), or the env_vars of the '
+        "program's own config. Else export it before ray start on each node. NCCL's log of a worker then tells that "
+        f"it is set{level}",
         (tried[0].evidence(tried[1].start()), has[0][0].evidence(has[0][1].start())),
     )
