@@ -12,11 +12,13 @@ from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
+from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
+from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.dimms import host_of_storm
@@ -43,6 +45,7 @@ from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
@@ -71,7 +74,7 @@ from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
-from busbw.doctor.clues.network.pinged import port_without_answer
+from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
@@ -89,6 +92,7 @@ from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.ended_before import ended_before
+from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.key_prefixes import names_apart
@@ -107,6 +111,7 @@ from busbw.doctor.clues.program.programs import (
     uneven_gather,
 )
 from busbw.doctor.clues.program.resume import resumed_apart
+from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
@@ -130,7 +135,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
-        *(unshared_interfaces,),
+        *(rejected_though_there, unshared_interfaces),
     ),
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
@@ -153,12 +158,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
-        *(container_ended, receiver_of_tcpx, loopback_left),
+        *(closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
     "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
-    "stale-store": (spawned_twice,),
+    "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
     "engine-mismatch": (worlds_apart,),
     "cuda-call-failed": (stops_all, hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
@@ -181,7 +186,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(address_of_node, port_without_answer),
     ),
     "nic-hot": (link_flaps,),
-    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down),
+    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
         *(gid_that_works, roce_without_address, unresolved, one_nic_alone),
@@ -209,21 +214,24 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
-    "p2p-broken": (buffers_without_peers,),
+    "p2p-broken": (buffers_without_peers, not_passed_on),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
+        *(worlds_of_nodes,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
-        *(leaves_samples_out, uneven_batches, counted_apart),
+        *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
+        *(saves_alone, leaves_samples_out, uneven_batches, counted_apart),
     ),
-    "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
+    "collective-order": (
+        *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
+    ),
     "watchdog-timeout": (
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
         *(bars_apart, ended_before, waits_for_loader, stacks_apart),

@@ -191,6 +191,9 @@ _LINKS = (
     ),
     # What is said of a job that stands still, and of where it stands.
     _Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
+    _Link("p2p-hangs", re.compile(r": the IOMMU refuses them"), frozenset({"iommu-fault"})),
+    _Link("p2p-broken", re.compile(r"did not reach the workers"), frozenset({"p2p-disabled"})),
+    _Link("collective-mismatch", re.compile(r"^rank \d+ failed with an error of"), frozenset({"gpu-permission"})),
     # Where a second run passes without P2P, its setting is the way around, and the first one's end a sequel.
     _Link(
         "p2p-hangs",

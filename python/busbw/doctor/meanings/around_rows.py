@@ -86,6 +86,11 @@ CUDA driver version is insufficient &&
  {fix}. The toolkit that nvcc names has no part in it: the program's libcudart counts
 """,
     "library-not-found": r"""
+Unable to load NCCL library|Failed to load NCCL library && \bxla\b|\bjaxlib\b|\bjax\b ; XLA (JAX) cannot load NCCL
+ (libnccl.so.2), which it opens only at the first collective between GPUs ;
+ pip install nvidia-nccl-cu12 beside this jaxlib (pip install "jax[cuda12]" brings it; cu13 for CUDA 13). Or install
+ the system's package libnccl2, and let LD_LIBRARY_PATH name its folder. All nodes need it. Lines of libtpu.so and
+ rocm are harmless
 [Dd]oesn't have NCCL built in|Backend nccl is not available &&
  ^PS [A-Z]:\\|\bFile "[A-Z]:\\|[A-Z]:\\\S{1,200}python\.exe ; PyTorch for Windows has no NCCL: nothing is missing that
  could be installed there ;
@@ -106,5 +111,19 @@ unrecognized arguments: (?P<arg>--local[-_]rank)\b ; the launcher passes {arg}, 
  option (torch.distributed.launch wrote --local_rank before PyTorch 2.0, and --local-rank since) ;
  take torchrun and read os.environ["LOCAL_RANK"], or let argparse know both: add_argument("--local-rank",
  "--local_rank", type=int). The variables of the launcher are there
+""",
+    "illegal-access": r"""
+File "[^"\n]{0,200}/(?P<file>(?:vllm_flash_attn|flash_attn|flashinfer|xformers|attention/backends)/[\w/]{1,80}\.py)",
+ line (?P<line>\d{1,6}) && (?:Error in model execution|execute_model)[^\n]{0,80}input dumped to (?P<dump>/[^\s)]{2,120})
+ ; {title}; it was seen in the server's attention ({file}, line {line}) ;
+ take a newer release of the server, or another attention (VLLM_ATTENTION_BACKEND=XFORMERS or FLASHINFER,
+ --attention-backend), and try --enforce-eager. CUDA_LAUNCH_BLOCKING=1 tells whether the kernel is that one, as such
+ errors are told late. The input that failed was kept ({dump}): it belongs in a report. NCCL only reports it
+File "[^"\n]{0,200}/(?P<file>(?:vllm_flash_attn|flash_attn|flashinfer|xformers|attention/backends)/[\w/]{1,80}\.py)",
+ line (?P<line>\d{1,6}) && /(?:vllm|sglang)/[\w/]{2,80}\.py" && !\bXid\b[^\n]{0,40}: (?:48|63|64|79|94|95),
+ ; {title}; it was seen in the server's attention ({file}, line {line}) ;
+ take a newer release of the server, or another attention (VLLM_ATTENTION_BACKEND=XFORMERS or FLASHINFER,
+ --attention-backend), and try --enforce-eager or --disable-cuda-graph. CUDA_LAUNCH_BLOCKING=1 tells whether the kernel
+ is that one, as such errors are told late. NCCL only reports it
 """,
 }

@@ -205,6 +205,10 @@ nvidia-caps-imex-channels\S{0,20}\W{1,4}(?:No such|not found)|cannot access \S{0
  --device=/dev/kfd --device=/dev/dri
 avc: +denied|apparmor ; SELinux or AppArmor of the host forbids it ;
  label the volume (:z), --security-opt label=disable or apparmor=unconfined, or a policy module (audit2allow)
+PermissionError: \[Errno 13\] Permission denied: '(?P<path>(?!/dev/|/sys/|/proc/)[^'\n]{1,160})' ; the program may not
+ open or write {path} ;
+ see owner and rights of that file and its folders on the rank's host (ls -ld, id), or name another folder. In a
+ container: the user it runs as (--user), and how the volume is mounted
 """,
     "kv-transfer": r"""
 REG|register|memory|memlock|NIXL_ERR_NOT_ALLOWED ; a server cannot register its cache with the NIC ;

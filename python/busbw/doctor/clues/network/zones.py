@@ -33,8 +33,11 @@ _ALLOWED = re.compile(
 )
 _DEFAULT = re.compile(r"^Default: (?P<what>deny|reject|allow) \(incoming\)", re.MULTILINE)
 _ASKED = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3})(?:<|:| port |, ?)(?P<port>\d{2,5})\b")
-_REFUSES = re.compile(r"No route|unable to complete a TCP|errno: 113|prohibited", re.IGNORECASE)
-_DROPS = re.compile(r"timed? ?-?out|unable to complete a TCP|no answer", re.IGNORECASE)
+_REFUSES = re.compile(
+    r"No route|unable to complete a TCP|errno: 113|prohibited|Software caused connection abort", re.IGNORECASE
+)
+"""What tries meet that a firewall rejects; NCCL gives up with an abort, whatever each try met."""
+_DROPS = re.compile(r"timed? ?-?out|unable to complete a TCP|no answer|Software caused connection abort", re.IGNORECASE)
 _MOST = 12
 _WIDE = 5000
 """So many ports in one rule are those from which the system chooses."""

@@ -43,6 +43,8 @@ _IOMMU = re.compile(
     r"iommu: Default domain type: Translated|\b(?:intel|amd)_iommu=on\b(?!.{0,200}iommu=pt)"
     r"|(?:DMAR|AMD-Vi): IOMMU enabled"
 )
+_FAULT = re.compile(r"IO_PAGE_FAULT|DMAR: [^\n]{0,80}\bfault\b|AMD-Vi: Event logged|arm-smmu[^\n]{0,80}\bfault\b")
+"""The kernel's word that the IOMMU refused a transfer."""
 _WHY = frozenset({"iommu-translates", "iommu-fault"})
 """Signatures of lines that say how the machine is set up."""
 _CURE = "to be sure at once: NCCL_P2P_DISABLE=1 (through the host's memory, slower; a server's own all-reduce off). "
@@ -66,13 +68,18 @@ _STOOD = re.compile(
     r"|\b[Ww]aiting for\b|No available shared memory broadcast block|\bCANCELLED\b",
 )
 """By what a run shows that it came no further, and was ended for that."""
-_WENT_ON = re.compile(r"Application startup complete|Uvicorn running on|Avg bus bandwidth|Init(?:ialization)? done\b")
+_WENT_ON = re.compile(
+    r"Application startup complete|Uvicorn running on|Avg bus bandwidth|Init(?:ialization)? done\b"
+    # vLLM's check of a machine.
+    r"|^PyTorch NCCL is successful!|^vLLM NCCL is successful!"
+)
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
-    for shown in () if _is_told_otherwise(facts) else facts.shown:
-        if (seen := _second_run(shown.lines, shown.source)) is not None:
-            why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
+    for shown in facts.shown:
+        seen = _second_run(shown.lines, shown.source)
+        if seen is not None and not _is_told_otherwise(facts, seen[-2].line or 0):
+            why = [found for words in (_FAULT, _ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
             yield _found(
                 f"transfers from GPU to GPU (P2P) never arrive: {_cause(why)}; {PASSES} ({seen[-2].fact[:80]})",
                 (*seen, *why),
@@ -82,16 +89,21 @@ def examine(facts: Facts) -> Iterator[Finding]:
     yield from _by_signs(facts)
 
 
-def _is_told_otherwise(facts: Facts) -> bool:
-    """Whether NVLinks join the GPUs, or the machine's own errors tell what breaks their transfers."""
+def _is_told_otherwise(facts: Facts, second: int) -> bool:
+    """Whether NVLinks join the GPUs, or the machine's own errors tell what breaks their transfers.
+
+    Faults of the IOMMU between both runs, the `second` of which begins in that line, are the reason: the good run
+    behind them makes light of what ended the first one.
+    """
     if facts.machine is not None and facts.machine.nvlinks_per_gpu:
         return True
     if any(_LINKS.search(line) for shown in facts.shown for line in shown.lines):
         return True
     return any(
-        name in _WHY or (SIGNATURES[name].severity is Severity.ERROR and SIGNATURES[name].stage <= Stage.DRIVER)
+        (name in _WHY and not (hit.last < second and all(_FAULT.search(line) for _, line in hit.lines)))
+        or (SIGNATURES[name].severity is Severity.ERROR and SIGNATURES[name].stage <= Stage.DRIVER)
         for scan in facts.scans
-        for name in scan.hits
+        for name, hit in scan.hits.items()
     )
 
 
@@ -153,6 +165,8 @@ def _by_signs(facts: Facts) -> Iterator[Finding]:
 def _cause(why: Sequence[Evidence]) -> str:
     if not why:
         return "ACS, the IOMMU or the driver breaks them"
+    if _FAULT.search(why[0].fact):
+        return "the IOMMU refuses them (faults in the kernel's log)"
     if len(why) > 1:
         return "ACS and the IOMMU send them up to the processor"
     return f"{'ACS sends' if _ACS.search(why[0].fact) else 'the IOMMU sends'} them up to the processor"
