@@ -39,6 +39,7 @@ from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
+from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
@@ -148,9 +149,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
+        grows_each_step,
         *(holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
     ),
-    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
+    "host-memory": (
+        *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit, limit_of_cgroup),
+    ),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
         *(container_ended, receiver_of_tcpx, loopback_left),
