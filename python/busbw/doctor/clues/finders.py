@@ -92,10 +92,13 @@ from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
+from busbw.doctor.clues.program.groups import group_of_some
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
+from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.own_stop import stops_for_itself
 from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
@@ -216,6 +219,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
+        group_of_some,
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
     ),
@@ -229,6 +233,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
+        *(uneven_micro_batches, stops_for_itself),
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
         *(bars_apart, ended_before, waits_for_loader, stacks_apart),
     ),

@@ -59,6 +59,18 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("next_data", "symbolerror", "symbol_error", "linkerrorrecovery", "initialize any net plugin"),
         *("wait_batch", "batch_wait", "batch wait", "data_wait", "input_wait", "wait_data", "wait data", "get_batch"),
         *("next() ", "next():", "next()=", "loader workers 0", "num_workers 0", "num_workers=0", "num_workers: 0"),
+        *(
+            "ids [",
+            "ids: [",
+            "ids=[",
+            "ids (",
+            "idx [",
+            "indices [",
+            "indices: [",
+            "indices=[",
+            "samples [",
+            "examples [",
+        ),
         *("load_batch", "next_batch", "fetch_batch", "batch_load", "batch_fetch"),
         # Servers that tell on which address they listen.
         *("endpoint ", "listen ", "local node ip: 127.", "on 127.0.0.1:", "on localhost:", "//127.0.0.1:"),
