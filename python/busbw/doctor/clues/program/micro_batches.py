@@ -30,8 +30,8 @@ def uneven_micro_batches(finding: Finding, facts: Facts, texts: Sequence[Text]) 
         batch, micro = int(found["batch"]), int(found["micro"])
         rest = f"{batch // micro} whole ones and {batch % micro} samples are left"
         return Sharper(
-            f"sends and receives of the pipeline's stages do not pair up: a batch of {batch} is no multiple of {micro}, "
-            f"{rest}. One stage counts this part and another does not, so that it waits for what nobody sends",
+            f"sends and receives of the pipeline's stages do not pair up: a batch of {batch} is no multiple of "
+            f"{micro}, {rest}. One stage counts this part and another does not, so that it waits for what nobody sends",
             "take a batch that is a multiple of the micro batch, or drop the rest (drop_last). Let all stages work out "
             "the number of micro batches in one place (floor or ceil, not both), and send shapes where they differ. "
             "The order of sends and receives, and the network, are not the cause",

@@ -56,8 +56,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         tuple(first[rank][1] for rank in named[:2]),
         Cost(f"{len(named)} GPUs do the work of one", float(len(named)), "the log's own numbers of samples"),
         "give each rank its own part: DistributedSampler(dataset, num_replicas=world, rank=rank) with "
-        "set_epoch(epoch), or Accelerate's prepare(loader). Lightning: use_distributed_sampler=True, without a sampler of "
-        "your own. Iterable data: split by rank and worker, or split_dataset_by_node",
+        "set_epoch(epoch), or Accelerate's prepare(loader). Lightning: use_distributed_sampler=True, without a sampler "
+        "of your own. Iterable data: split by rank and worker, or split_dataset_by_node",
         Proof(instruction="print the first numbers of samples on each rank: they must differ, and an epoch has fewer "
               "batches by the number of ranks"),
         stage=Stage.SETTING,
