@@ -99,6 +99,7 @@ from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
+from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
 from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
@@ -179,6 +180,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(not_registered,),
     ),
     "python-exception": (
+        *(view_of_part, on_other_devices),
         *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
         *(hub_limits, split_of_checkpoint),
     ),

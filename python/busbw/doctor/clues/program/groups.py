@@ -44,8 +44,8 @@ def group_of_some(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
         more = " and others" if len(missing) > 6 else ""
         return Sharper(
             f"rank {', '.join(sorted(makers, key=int)[:6])} makes a process group (new_group{where and ' '}"
-            f"{named(where, 60)}) and waits there for the others. Rank {', '.join(missing[:6])}{more} started, too, and "
-            "did not call it in that time: new_group is a collective of all ranks",
+            f"{named(where, 60)}) and waits there for the others. Rank {', '.join(missing[:6])}{more} started, too, "
+            "and did not call it in that time: new_group is a collective of all ranks",
             "call new_group on all ranks, those without a part in the group too, in the same order and outside of "
             "`if rank == 0`. Keep it out of classes that one rank alone makes, or pass a group that was made before. "
             "Longer times, ports and the network change nothing",
