@@ -96,6 +96,7 @@ from busbw.doctor.clues.program.groups import group_of_some
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
+from busbw.doctor.clues.program.locks import waits_for_locks
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
@@ -235,7 +236,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "collective-order": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_gather),
     "watchdog-timeout": (
-        *(uneven_micro_batches, stops_for_itself),
+        *(uneven_micro_batches, stops_for_itself, waits_for_locks),
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
         *(bars_apart, ended_before, waits_for_loader, stacks_apart),
     ),

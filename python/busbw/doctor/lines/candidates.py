@@ -71,6 +71,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
             "samples [",
             "examples [",
         ),
+        *("ms per step", "ms/step"),
         *("load_batch", "next_batch", "fetch_batch", "batch_load", "batch_fetch"),
         # Servers that tell on which address they listen.
         *("endpoint ", "listen ", "local node ip: 127.", "on 127.0.0.1:", "on localhost:", "//127.0.0.1:"),

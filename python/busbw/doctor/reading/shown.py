@@ -37,6 +37,7 @@ _TELLING = re.compile(
     r"|\b(?:wait|load|get|next|fetch)_(?:batch|data)\b|\b(?:batch|data|input)_(?:wait|load|fetch)"
     r"|\bnext\(\)\W{1,4}\d|\b(?:num_|loader )workers ?[=: ] ?0\b"
     r"|\b(?:ids|indices|idxs?|samples|examples)[ =:]{1,3}[\[(]\d"
+    r"|\bms(?: per |/)step\b"
     r"|\bendpoint\s{1,12}: (?:127\.0|localhost)|\bLISTEN\b|\bLocal node IP: 127\.|\bon (?:https?://)?(?:127\.0\.0\.1|localhost):\d"
     r"|Infiniband device '|==> \S{1,20} \(Up\)|\bar_sl_mask\b|\bBW average\["
     r"|_reasons\.active\b|\bPower Brake\b|cpus-per-task|CPUs/Task|suggested max number of"
