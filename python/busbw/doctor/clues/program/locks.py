@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from busbw.doctor.clues.texts import Sharper, named
 from busbw.doctor.facts import Facts
@@ -47,11 +48,11 @@ def waits_for_locks(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
         other = next(each for each in stacks if not each.main)
         return Sharper(
             f"rank {lags['rank']} lags, and a dump of stacks shows two of its threads held up in the program's own "
-            f"lines: the main one in {named(main.calls, 70)}, another in {named(other.calls, 70)}. Most likely each "
-            "holds a lock that the other waits for",
+            f"lines: the main one in {named(main.calls, 70)}, another in {named(other.calls, 70)}. Where both take locks, "
+            "each holds one that the other waits for",
             "look at these lines for `with lock` and acquire(). Take the locks in one order everywhere, or hold one at "
-            "a time: copy what is needed, release it, then write files or call other objects. The other ranks only wait "
-            "in their collective; a longer timeout and the network change nothing",
+            "a time: copy what is needed, release it, then write files or call other objects. The other ranks only "
+            "wait in their collective; a longer timeout and the network change nothing",
             (text.evidence(main.at), text.evidence(other.at)),
         )
     return None
@@ -60,7 +61,7 @@ def waits_for_locks(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
 def _dumps(text: str) -> Iterator[list[_Stack]]:
     """By dump: the threads whose innermost frame is a line of the program itself."""
     begins = [each.start() for each in _DUMP.finditer(text)][:_MOST_DUMPS]
-    for begin, end in zip(begins, [*begins[1:], len(text)], strict=True):
+    for begin, end in pairwise((*begins, len(text))):
         stacks = []
         for thread in _THREAD.finditer(text, begin, end):
             frames = list(_FRAME.finditer(thread["frames"]))
@@ -72,5 +73,7 @@ def _dumps(text: str) -> Iterator[list[_Stack]]:
                 if each["call"] != "<module>"
             )  # fmt: skip
             main = frames[-1]["call"] == "<module>"
+            if not calls:
+                continue
             stacks.append(_Stack(calls, main, thread.start("frames")))
         yield stacks
