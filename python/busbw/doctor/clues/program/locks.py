@@ -48,8 +48,8 @@ def waits_for_locks(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
         other = next(each for each in stacks if not each.main)
         return Sharper(
             f"rank {lags['rank']} lags, and a dump of stacks shows two of its threads held up in the program's own "
-            f"lines: the main one in {named(main.calls, 70)}, another in {named(other.calls, 70)}. Where both take locks, "
-            "each holds one that the other waits for",
+            f"lines: the main one in {named(main.calls, 70)}, another in {named(other.calls, 70)}. Where both take "
+            "locks, each holds one that the other waits for",
             "look at these lines for `with lock` and acquire(). Take the locks in one order everywhere, or hold one at "
             "a time: copy what is needed, release it, then write files or call other objects. The other ranks only "
             "wait in their collective; a longer timeout and the network change nothing",
