@@ -276,6 +276,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "rank-waits-for-data": lambda: healthy(logs=(shown(*(
         f"[rank{rank}] step {n} data_wait {700 * rank} ms allreduce {700 - 700 * rank} ms"
         for n in range(6) for rank in range(2))),)),
+    "same-data": lambda: healthy(logs=(shown(
+        *(f"[rank{rank}] epoch {n} first ids [9{n}, 14, 7{n}, 311]" for n in range(3) for rank in range(2))),)),
     "ray-pending": lambda: healthy(logs=(shown(
         "Active:", " 1 node_7d", "Usage:", " 4.0/4.0 GPU (2.0 used of 4.0 reserved in placement groups)", "",
         "Demands:", " {'GPU': 2.0, 'CPU': 2.0} * 1 (PACK): 1+ pending placement groups"),)),

@@ -41,6 +41,7 @@ from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
+from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
@@ -95,10 +96,15 @@ from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
+from busbw.doctor.clues.program.groups import group_of_some
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
+from busbw.doctor.clues.program.locks import waits_for_locks
+from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.own_stop import stops_for_itself
+from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
 from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
@@ -153,9 +159,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
+        grows_each_step,
         *(holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
     ),
-    "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
+    "host-memory": (
+        *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit, limit_of_cgroup),
+    ),
     "connection-refused": (
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
         *(closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
@@ -177,6 +186,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(not_registered,),
     ),
     "python-exception": (
+        *(view_of_part, on_other_devices),
         *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
         *(hub_limits, split_of_checkpoint),
     ),
@@ -217,6 +227,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers, not_passed_on),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
+        group_of_some,
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
         *(worlds_of_nodes,),
@@ -233,6 +244,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
     ),
     "watchdog-timeout": (
+        *(uneven_micro_batches, stops_for_itself, waits_for_locks),
         *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
         *(bars_apart, ended_before, waits_for_loader, stacks_apart),
     ),

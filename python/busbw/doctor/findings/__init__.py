@@ -73,6 +73,7 @@ from busbw.doctor.findings.ranks import (
     rank_waits_for_data,
     ranks_alone,
     ray_pending,
+    same_data,
     stuck_in_collective,
 )
 from busbw.doctor.findings.settings import (
@@ -153,6 +154,7 @@ FINDINGS: Mapping[str, Examination] = {
         perftest_slow,
         device_buffers,
         data_bound,
+        same_data,
         rank_waits_for_data,
         build_lock,
         lock_and_barrier,

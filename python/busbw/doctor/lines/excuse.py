@@ -16,7 +16,7 @@ from busbw.doctor.lines.candidates import Candidate, look_for
 from busbw.doctor.lines.course import Course
 from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.life import DEALT_WORDS
-from busbw.doctor.lines.speakers import speaker
+from busbw.doctor.lines.speakers import prefix_of, speaker
 from busbw.doctor.signature import Signature, Stage
 
 MOST, MAX_HEAD = 512, 120
@@ -27,6 +27,8 @@ _DEALT = (
     r"|(?:retrying|trying|again|retry) with (?:an? )?(?:smaller|half|lower|fewer|reduced|less)"
     r"|(?:batch|chunk|micro\w*|sequence|size)\b.{0,40}\b(?:reduced|lowered|shrunk|cut)"
     r"|(?:reducing|lowering|shrinking|cutting) .{0,40}(?:batch|chunk|micro\w*|size)"
+    r"|start(?:s|ing) (?:from (?:scratch|zero|the beginning|(?:step|epoch|iter\w{0,6}) 0\b)|over|fresh|anew)"
+    r"|train(?:s|ing)? from scratch"
     r"|using \S{1,40} instead|disabl(?:es|ing)|without it|optional|best effort"
     r"|(?:recorded|counted|counts?|scored|marked|logged) as (?:a )?fail(?:ed|ure)?)"
 )
@@ -84,13 +86,15 @@ _IN_THREAD = re.compile(r"\bException in thread \S")
 class Kind(Enum):
     """By what an error is excused: its own words, a logger that told of it, or the end of the program around it.
 
-    LOGGED is a traceback behind a record, RECORDED a record that names an exception in the same line.
+    LOGGED is a traceback behind a record, WARNED behind one that only warns. RECORDED is a record that names an
+    exception in the same line.
     """
 
     HANDLED = 1
     LOGGED = 2
     AT_EXIT = 3
     RECORDED = 4
+    WARNED = 5
 
 
 def is_handled(line: str) -> bool:
@@ -132,13 +136,13 @@ class Excused:
         before, line = self._before
         if before == number - 1 and is_retry(line):
             self._open = Kind.HANDLED
-        elif before == number - 1 and not speaker(line):
+        elif before == number - 1 and (not speaker(line) or (is_record(line) and not prefix_of(line))):
             if _IN_THREAD.search(line):
                 self._open = Kind.AT_EXIT
             elif is_handled(line):
                 self._open = Kind.HANDLED
             elif _LOGGED.search(line):
-                self._open = Kind.LOGGED
+                self._open = Kind.WARNED if _WARNED.search(line[:MAX_HEAD]) else Kind.LOGGED
 
     def end(self) -> None:
         """The traceback has ended, with the line that names its exception."""
@@ -176,7 +180,9 @@ class Excused:
                 over = number < max(alive, done)
             elif kind is Kind.RECORDED:
                 over = number < alive and not closed
-            elif kind is Kind.LOGGED:
+            elif kind is Kind.WARNED and number < alive and not closed:
+                over = True  # who warns of what it caught, and works on, does without
+            elif kind in (Kind.LOGGED, Kind.WARNED):
                 # A request that failed is nothing to a server that answers the next ones.
                 over = number < alive and (number < done or (number < course.served and not closed))
             else:

@@ -93,6 +93,7 @@ UNRESOLVED = re.compile(
 DEALT_WORDS = (
     *("fall", "ignor", "suppress", "swallow", "skip", "continu", "tolerat", "handled", "harmless", "fatal", "expected"),
     *("decreas", "halv", "smaller", "with half", "lower", "fewer", "reduc", "with less", "shr", "cut"),
+    *("starting ", "starts ", "from scratch"),
     *("instead", "disabl", "without it", "optional", "best effort", "as fail", "as a fail"),
 )
 """Words by which a program says that it has dealt with an error."""

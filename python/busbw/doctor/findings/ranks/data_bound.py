@@ -38,6 +38,17 @@ _PHASES = re.compile(
     re.IGNORECASE,
 )
 """Times of waiting and of computing beside each other, of a step or of an epoch."""
+_OF_STEP = re.compile(r"\b(?:step|iter(?:ation)?|it|batch|epoch)\b\W{0,4}\d", re.IGNORECASE)
+_NEXT = re.compile(
+    r"(?:\bnext\(\w{0,20}\)|\b(?:next|get|fetch|load|read|wait)[ _]?(?:batch|samples?|data|input)\b|\bdata_?loader\b"
+    r"|\b(?:batch|data|input)[ _](?:fetch|load(?:ing)?|wait|read)\b)(?: time)?\W{1,4}"
+    r"(?P<data>\d{1,9}(?:\.\d{1,9})?) ?(?P<u1>ms|s)\b",
+    re.IGNORECASE,
+)
+_WORK = re.compile(r"\b(?:fw|fwd|forward|bwd?|backward|fwbw|comput\w{1,6}|train|model|opt\w{0,8})\b", re.IGNORECASE)
+_TIMES = re.compile(r"(?<![\w.])(?P<time>\d{1,9}(?:\.\d{1,9})?) ?(?P<unit>ms|s)\b(?!/)")
+"""What a program calls its fetch of a batch, beside its work; all times of the line are at most the step's."""
+_NO_WORKERS = re.compile(r"\b(?:num_|loader |dataloader |data )workers ?[=: ] ?0\b", re.IGNORECASE)
 _LONG_S, _FEW = 1.0, 3
 """Of times so long fewer lines are enough: each is of many steps."""
 _BINDS = re.compile(
@@ -112,6 +123,9 @@ def _of_stall(told: Stall) -> Finding:
 def _waits(shown: Shown) -> Iterator[_Wait]:
     for number, line in enumerate(shown.lines, 1):
         lowered = line.lower()
+        if ("next" in lowered or "batch" in lowered or "data" in lowered) and (wait := _fetch(line)) is not None:
+            yield _Wait(*wait, Evidence(line.strip()[-160:], shown.source, number))
+            continue
         if "data" not in lowered:
             continue
         seen = Evidence(line.strip()[-160:], shown.source, number)
@@ -132,6 +146,16 @@ def _waits(shown: Shown) -> Iterator[_Wait]:
         took = _seconds(figure, time["u1"] or time["u2"] or time["u3"] or time["u4"])
         if took >= LEAST_SECONDS and waited <= 1.05 * took:
             yield _Wait(waited, took, seen)
+
+
+def _fetch(line: str) -> tuple[float, float] | None:
+    """The time of a step's fetch and that of all that its line tells with a unit."""
+    found = _NEXT.search(line)
+    if found is None or _OF_STEP.search(line) is None or _WORK.search(line) is None:
+        return None
+    waited = _seconds(found["data"], found["u1"])
+    whole = sum(_seconds(each["time"], each["unit"]) for each in _TIMES.finditer(line))
+    return (waited, whole) if whole >= LEAST_SECONDS and whole > waited else None
 
 
 def _seconds(figure: str, unit: str | None) -> float:
@@ -166,6 +190,13 @@ def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
                 "mpirun --bind-to none, or --map-by slot:PE=16; a pod's limit), and as many loader workers as it has",
                 (Evidence(shortened(line.strip(), 200), shown.source, number), *((bound[1],) if bound else ())),
             )
+    if (alone := _without_workers(facts)) is not None:
+        return (
+            ": the loader has no workers (num_workers 0), so that the training process itself reads and decodes",
+            "DataLoader(num_workers=8 or so a rank, by its processors, pin_memory=True, persistent_workers=True, "
+            "prefetch_factor=4): they prepare batches while the GPU computes. Then decode less, or on the GPU",
+            (alone,),
+        )
     return (
         "",
         "take more loader workers (num_workers, prefetch_factor, persistent_workers) and processors for them "
@@ -173,3 +204,11 @@ def _why(facts: Facts) -> tuple[str, str, tuple[Evidence, ...]]:
         "which it is",
         (),
     )
+
+
+def _without_workers(facts: Facts) -> Evidence | None:
+    for shown in facts.shown:
+        for number, line in enumerate(shown.lines, 1):
+            if "orkers" in line and _NO_WORKERS.search(line):
+                return Evidence(shortened(line.strip(), 200), shown.source, number)
+    return None

@@ -31,13 +31,19 @@ _DATA = re.compile(
 )
 _SYNC = re.compile(
     r"\b(?:t_)?(?:all[ _-]?reduce|reduce[ _-]?scatter|all[ _-]?gather|grad(?:ient)?s?[ _]?(?:sync|reduce|all_?reduce)"
-    r"|sync|comms?|communication|barrier|nccl)" + _FIGURE,
+    r"|reduce|sync|comms?|communication|barrier|nccl)" + _FIGURE,
     re.IGNORECASE,
 )
+_OTHER = re.compile(
+    r"\b(?:t_)?(?P<what>rest|other|misc|logg?(?:ing)?|monitor(?:ing)?|eval(?:uation)?|metrics?|callbacks?|hooks?"
+    r"|sav(?:e|ing)|ckpt|checkpoint(?:ing)?|host|python|cpu)" + _FIGURE,
+    re.IGNORECASE,
+)
+"""Work that one rank may do beside its steps, as rank 0 often does."""
 _FIGURES = re.compile(r"(?<![\w.])(?P<figure>\d{1,9}\.\d{1,9}) ?(?P<unit>ms|s)?\b")
 """All times of a line; other figures among them make it less likely that anything is told."""
 _MEAN = re.compile(r"\b(?:mean|avg|average|median|p50)\b", re.IGNORECASE)
-_IN_MS = re.compile(r"\(ms\)|_ms\b|\d ?ms\b", re.IGNORECASE)
+_IN_MS = re.compile(r"\(ms\)|\bms per step\b|\bms/step\b|_ms\b|\d ?ms\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,7 @@ class _Step:
     sync: float
     whole: float
     seen: Evidence
+    what: str = ""
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -62,7 +69,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
     rank, others = slow
     waits = median(each.data for each in usual[rank])
     idle = median(each.sync for other in others for each in usual[other])
+    what = usual[rank][0].what
     named = ", ".join(sorted(others, key=int)[:8]) + (" ..." if len(others) > 8 else "")
+    if what:
+        seen = _middle(usual[rank]), _middle(usual[min(others, key=int)])
+        yield _of_work(what, rank, named, (waits, idle), seen)
+        return
     yield Finding(
         NAME, Severity.WARNING,
         f"rank {rank} waits {_ms(waits)} for its data in each step, and rank {named} for it: their {_ms(idle)} in the "
@@ -73,6 +85,23 @@ def examine(facts: Facts) -> Iterator[Finding]:
         "fewer loader workers or processors there. More workers, prefetch_factor and data on a local disk help. Share "
         "samples out by their length or size",
         Proof(instruction="the same with made-up data (zeros in memory): the others' collectives get short"),
+        stage=Stage.SETTING,
+    )  # fmt: skip
+
+
+def _of_work(what: str, rank: str, named: str, times: tuple[float, float], seen: tuple[Evidence, ...]) -> Finding:
+    """The finding of a rank that does other work beside its steps, by the column's name."""
+    work, idle = times
+    return Finding(
+        NAME, Severity.WARNING,
+        f"rank {rank} spends {_ms(work)} of each step in work of its own (`{what}`), and rank {named} waits for it: "
+        f"their {_ms(idle)} in the collective are no time of the network",
+        seen,
+        Cost("every step takes as long as on the rank with that work"),
+        f"look at what rank {rank} alone does in each step (monitor, logging, metrics, a checkpoint, an evaluation). "
+        "Do it seldom, every 100 steps or so, or in another thread or process, without synchronising the GPU (.item(), "
+        ".cpu()). Or share it out over the ranks. NCCL and the network are not slow",
+        Proof(instruction="the same run with that work turned off: the others' collectives get short"),
         stage=Stage.SETTING,
     )  # fmt: skip
 
@@ -96,14 +125,16 @@ def _slowest(steps: Mapping[str, list[_Step]]) -> tuple[str, list[str]] | None:
 
 def _steps(shown: Shown) -> Iterator[tuple[str, _Step]]:
     for number, line in enumerate(shown.lines, 1):
-        if len(line) > _LONGEST or (data := _DATA.search(line)) is None:
+        data = None if len(line) > _LONGEST else _DATA.search(line) or _OTHER.search(line)
+        if data is None:
             continue
         sync, rank = _SYNC.search(line), rank_of(line)
         if sync is not None and rank:
             in_ms = _IN_MS.search(line) is not None
             seen = Evidence(clean(shortened(line.strip(), 160)), shown.source, number)
             whole = sum(_seconds(each, in_ms=in_ms) for each in _FIGURES.finditer(line))
-            yield rank, _Step(_seconds(data, in_ms=in_ms), _seconds(sync, in_ms=in_ms), whole, seen)
+            what = data.groupdict().get("what", "").lower()
+            yield rank, _Step(_seconds(data, in_ms=in_ms), _seconds(sync, in_ms=in_ms), whole, seen, what)
 
 
 def _seconds(found: re.Match[str], *, in_ms: bool) -> float:
