@@ -12,6 +12,7 @@ from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
+from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
@@ -44,6 +45,9 @@ from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.counted_by_one import one_that_counts
+from busbw.doctor.clues.network.empty_gids import gid_is_empty
+from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
 from busbw.doctor.clues.network.gids import (
@@ -77,6 +81,7 @@ from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
+from busbw.doctor.clues.network.shared_address import one_address_of_two
 from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
@@ -123,7 +128,7 @@ from busbw.doctor.shown_texts import Text
 Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
 
 FINDERS: Mapping[str, tuple[Finder, ...]] = {
-    "no-interface": (not_listed,),
+    "no-interface": (family_without_address, not_listed),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
     "network-interface": (not_installed, not_given, none_active),
@@ -135,10 +140,18 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
+        *(file_of_earlier_run, one_address_of_two),
         *(read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules, other_port_answers),
         *(address_of_node, blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
     ),
-    "init-incomplete": (tasks_overridden, without_srun, closed_by_zone, blocked_ports),
+    "init-incomplete": (
+        file_of_earlier_run,
+        one_address_of_two,
+        tasks_overridden,
+        without_srun,
+        closed_by_zone,
+        blocked_ports,
+    ),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
@@ -152,6 +165,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "host-memory": (of_ray_node, of_dask, of_offload, copies_of_model, killed_at_limit, limit_of_cgroup),
     "connection-refused": (
+        *(file_of_earlier_run, one_address_of_two),
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
         *(container_ended, receiver_of_tcpx, loopback_left),
     ),
@@ -183,6 +197,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down),
     "ib-retry": (
+        one_that_counts,
         *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
         *(gid_that_works, roce_without_address, unresolved, one_nic_alone),
     ),
@@ -197,10 +212,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
-    "ib-invalid-gid": (changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ib-invalid-gid": (
+        *(changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_is_empty, gid_without_interface),
+    ),
     "ibv-call-failed": (
         *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody),
-        *(gid_without_interface,),
+        *(
+            gid_is_empty,
+            gid_without_interface,
+        ),
     ),
     "duplicate-gpu": (
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
@@ -212,6 +232,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
+        file_of_earlier_run,
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
     ),
