@@ -49,8 +49,8 @@ def one_that_counts(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
                 f"the link of {device}{on} loses packets: it alone counts retransmissions, the other {len(sums) - 1} "
                 f"NICs none{how}",
                 f"clean or replace the cable or transceiver of {device}{on}, and look at its switch port (mlxlink -d "
-                f"{device} -m -c -e on the host). Until then leave it out: NCCL_IB_HCA=^{device} on all nodes. Timeouts "
-                "and GID indices are not at fault",
+                f"{device} -m -c -e on the host). Until then leave it out: NCCL_IB_HCA=^{device} on all nodes. "
+                "Timeouts and GID indices are not at fault",
                 (text.evidence(bad[0].start()), *([bits[0].evidence(bits[1].start())] if bits else [])),
             )
     return None

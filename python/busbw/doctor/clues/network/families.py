@@ -12,8 +12,8 @@ from busbw.doctor.shown_texts import Text
 
 _SET = re.compile(r"\bNCCL_SOCKET_FAMILY(?:['\"]?(?:=|: ?| set by environment to )['\"]?)(?P<family>AF_INET6?)\b")
 _UP = re.compile(
-    r"^(?P<name>(?!lo\b)[a-zA-Z][\w.-]{0,20}(?:@\S{1,20})?)\s{1,20}UP(?P<rest>(?:[ \t]{1,20}[0-9a-f.:]{3,45}/\d{1,3}){1,8})"
-    r"[ \t]*$",
+    r"^(?P<name>(?!lo\b)[a-zA-Z][\w.-]{0,20}(?:@\S{1,20})?)\s{1,20}UP"
+    r"(?P<rest>(?:[ \t]{1,20}[0-9a-f.:]{3,45}/\d{1,3}){1,8})[ \t]*$",
     re.MULTILINE,
 )
 """A row of `ip -br addr`."""

@@ -18,7 +18,7 @@ _BOOT = re.compile(
     rf"Using (?:\[0\])?(?P<dev>[a-z][\w.-]{{0,30}}):(?P<ip>{_IP})<"
 )
 _OF_ONE_HOST = re.compile(r"docker|podman|cni|virbr|lxcbr|lxdbr|br-|usb|enx|idrac|ilo")
-"""Interfaces within a host: bridges of containers and guests, and the BMC's by USB. Their addresses are set by habit."""
+"""Interfaces within a host, of addresses set by habit: bridges of containers and guests, and the BMC's by USB."""
 _OTHER = re.compile(
     rf"^(?P<name>(?!lo\b|docker|podman|cni|virbr|lxc|br-|usb|enx|veth)[a-zA-Z][\w.-]{{1,20}})(?:@\S{{1,20}})?"
     rf"\s{{1,20}}UP\s{{1,20}}(?P<ip>(?!169\.254\.|127\.){_IP})/",
@@ -57,9 +57,9 @@ def one_address_of_two(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
         return Sharper(
             f"{named(one['host'], 40)} and {named(two['host'], 40)} have the same address {ip} on {named(both)}, which "
             "NCCL took: it is within each host, and a node that calls it meets itself",
-            f"set NCCL_SOCKET_IFNAME={name}{how} on all nodes, and GLOO_SOCKET_IFNAME likewise. ^{named(one['dev'], 30)}"
-            " only leaves that one out. Where names differ between nodes, give a begin that all share. Neither the "
-            "firewall nor the peer's rank is at fault",
+            f"set NCCL_SOCKET_IFNAME={name}{how} on all nodes, and GLOO_SOCKET_IFNAME likewise. "
+            f"^{named(one['dev'], 30)} only leaves that one out. Where names differ between nodes, give a begin that all share. "
+            "Neither the firewall nor the peer's rank is at fault",
             (*seen, *([better[0].evidence(better[1].start())] if better else [])),
         )
     return None
