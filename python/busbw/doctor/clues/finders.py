@@ -169,7 +169,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
         *(container_ended, receiver_of_tcpx, loopback_left),
     ),
-    "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
+    "wrong-interface": (one_address_of_two, first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice,),

@@ -30,7 +30,8 @@ def file_of_earlier_run(finding: Finding, facts: Facts, texts: Sequence[Text]) -
         if method is None:
             continue
         path = method["path"]
-        begun = next((when for found in _NOW.finditer(text.text, method.start()) if (when := _when(found))), None)
+        line = text.text.rfind("\n", 0, method.start()) + 1
+        begun = next((when for found in _NOW.finditer(text.text, line) if (when := _when(found))), None)
         row = next((each for each in _ROW.finditer(text.text) if each["name"] == path.rpartition("/")[2]), None)
         written = _when(row) if row else None
         if row is None or begun is None or written is None or begun - written < _LEAST:
