@@ -58,8 +58,8 @@ def one_address_of_two(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
             f"{named(one['host'], 40)} and {named(two['host'], 40)} have the same address {ip} on {named(both)}, which "
             "NCCL took: it is within each host, and a node that calls it meets itself",
             f"set NCCL_SOCKET_IFNAME={name}{how} on all nodes, and GLOO_SOCKET_IFNAME likewise. "
-            f"^{named(one['dev'], 30)} only leaves that one out. Where names differ between nodes, give a begin that all "
-            "share. Neither the firewall nor the peer's rank is at fault",
+            f"^{named(one['dev'], 30)} only leaves that one out. Where names differ between nodes, give a begin that "
+            "all share. Neither the firewall nor the peer's rank is at fault",
             (*seen, *([better[0].evidence(better[1].start())] if better else [])),
         )
     return None
