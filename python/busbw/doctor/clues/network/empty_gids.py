@@ -40,8 +40,8 @@ def gid_is_empty(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
     seen = [text.evidence(found.start()), *(each.evidence(row.start()) for each, row in bare[:1] if name)]
     return Sharper(
         f"GID index {found['index']} of {device} on {host} is empty (local GID ::): {why}",
-        f"give {name or 'the interface of that NIC'} its IPv4 address on {host} (netplan, DHCP; in Kubernetes the "
-        "address pool of its NetworkAttachmentDefinition), and start the pod anew. show_gids must list "
+        f"give {name or 'the interface of that NIC'} its IPv4 address on {host} (in Kubernetes by its "
+        "NetworkAttachmentDefinition), and start the job anew. Then show_gids lists "
         f"{device} with index {found['index']} as RoCE v2 with an IPv4 address. Until then leave it out on all nodes: "
         f"NCCL_IB_HCA=^{device}. The device and its port are right",
         tuple(seen),
