@@ -13,6 +13,7 @@ from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apa
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.not_in_workers import not_passed_on
+from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
@@ -48,6 +49,9 @@ from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.counted_by_one import one_that_counts
+from busbw.doctor.clues.network.empty_gids import gid_is_empty
+from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
 from busbw.doctor.clues.network.gids import (
@@ -81,6 +85,7 @@ from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
+from busbw.doctor.clues.network.shared_address import one_address_of_two
 from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
@@ -134,7 +139,7 @@ from busbw.doctor.shown_texts import Text
 Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
 
 FINDERS: Mapping[str, tuple[Finder, ...]] = {
-    "no-interface": (not_listed,),
+    "no-interface": (family_without_address, not_listed),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
     "network-interface": (not_installed, not_given, none_active),
@@ -146,10 +151,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
-        *(read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules, other_port_answers),
-        *(address_of_node, blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
+        *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, closed_by_zone),
+        *(refused_by_rules, other_port_answers, address_of_node, blocked_ports, port_without_answer),
+        *(loopback_left, unshared_interfaces),
     ),
-    "init-incomplete": (tasks_overridden, without_srun, closed_by_zone, blocked_ports),
+    "init-incomplete": (
+        *(file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun, closed_by_zone),
+        *(blocked_ports,),
+    ),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
@@ -159,17 +168,18 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
-        grows_each_step,
-        *(holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
+        *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
+        *(full_before_work,),
     ),
     "host-memory": (
-        *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit, limit_of_cgroup),
+        *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit),
+        *(limit_of_cgroup,),
     ),
     "connection-refused": (
-        *(read_as_octal, name_of_own_host, for_itself_alone, refused_by_rules, address_of_node),
-        *(closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
+        *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
+        *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
-    "wrong-interface": (first_is_tunnel, given_by_program, interface_with_address),
+    "wrong-interface": (one_address_of_two, first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
@@ -186,9 +196,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(not_registered,),
     ),
     "python-exception": (
-        *(view_of_part, on_other_devices),
-        *(names_apart, hidden_driver, launch_sizes, read_as_octal, index_of_first_node, on_another_disk),
-        *(hub_limits, split_of_checkpoint),
+        *(view_of_part, on_other_devices, names_apart, hidden_driver, launch_sizes, read_as_octal),
+        *(index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
     ),
     "master-unreachable": (
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
@@ -198,8 +207,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
-        *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
-        *(gid_that_works, roce_without_address, unresolved, one_nic_alone),
+        *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
+        *(gid_without_interface, gid_that_works, roce_without_address, unresolved, one_nic_alone),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
@@ -212,9 +221,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
-    "ib-invalid-gid": (changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ib-invalid-gid": (
+        *(changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_is_empty, gid_without_interface),
+    ),
     "ibv-call-failed": (
-        *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody),
+        *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_is_empty),
         *(gid_without_interface,),
     ),
     "duplicate-gpu": (
@@ -227,26 +238,25 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers, not_passed_on),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
-        group_of_some,
-        *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
-        *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
-        *(worlds_of_nodes,),
+        *(file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart, tasks_overridden),
+        *(without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
+        *(port_without_answer, worlds_of_nodes),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod, behind_main_process),
-        *(saves_alone, leaves_samples_out, uneven_batches, counted_apart),
+        *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
+        *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
     ),
     "collective-order": (
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
     ),
     "watchdog-timeout": (
-        *(uneven_micro_batches, stops_for_itself, waits_for_locks),
-        *(launch_waits, decides_for_itself, resumed_apart, behind_main_process, uneven_batches, uneven_shards),
-        *(bars_apart, ended_before, waits_for_loader, stacks_apart),
+        *(uneven_micro_batches, stops_for_itself, waits_for_locks, launch_waits, decides_for_itself),
+        *(resumed_apart, behind_main_process, uneven_batches, uneven_shards, bars_apart, ended_before),
+        *(waits_for_loader, stacks_apart),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),

@@ -285,7 +285,7 @@ _LINKS = (
     ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
 )
-_GID_CHANGES = re.compile(r"GID table change")
+_GID_CHANGES = re.compile(r"GID table change|unknown event type \(18\)")
 """An event that NICs also report where an interface goes or comes for other reasons."""
 
 

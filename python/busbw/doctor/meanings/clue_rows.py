@@ -8,6 +8,8 @@ from __future__ import annotations
 
 _WORKS = (
     r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)"
+    # A library's advice: "if either of these helps" tells of no run.
+    r"(?![^\n]{0,60}\b[Ii]f (?:(?:either|any|one) of|(?:that|this|it) (?:helps|works|fixes|passes))\b)"
     # No comment of a script, and no part of a path or a command's name.
     r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|trains|is fine|(?:finish|complet)(?:es|ed)"
     r"|succeed(?:s|ed)|no hang"

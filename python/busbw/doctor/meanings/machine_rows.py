@@ -95,7 +95,7 @@ No data available|\b61\b|GID\b.{0,60}(?:zero|null|empty) ; the entry of the GID 
  interface has no address of that kind ;
  show_gids on both hosts; unset NCCL_IB_GID_INDEX, or set the index of RoCE v2 with an IPv4 address; give the interface
  its address, in the container too
-GID table change ; the addresses of an RDMA interface changed while the job ran ;
+GID table change|unknown event type \(18\) ; the addresses of an RDMA interface changed while the job ran ;
  keep the interface's addresses fixed (DHCP, NetworkManager, bonding, keepalived); the GID index stays right then
 """,
     "amd-gpu-error": r"""

@@ -11,7 +11,17 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.prompts import host_before
 from busbw.doctor.shown_texts import Text
 
-_EVENT = re.compile(r"\b(?P<dev>[a-z]\w{2,20}):\d{1,3} Got (?:async|non-fatal async) event : GID table change")
+_EVENT = re.compile(
+    r"\b(?P<dev>[a-z]\w{2,20}):\d{1,3} (?:Got (?:async|non-fatal async) event : GID table change"
+    r"|unknown event type \(18\))"
+)
+"""18 is libibverbs' number of the same event (IBV_EVENT_GID_CHANGE)."""
+_LOST = re.compile(r"\bDHCPv4 address (?P<ip>\d{1,3}(?:\.\d{1,3}){3})/\d{1,2} lost\b")
+_GIVEN = re.compile(r"\bDHCPv4 address (?P<ip>\d{1,3}(?:\.\d{1,3}){3})/\d{1,2} (?:via|acquired)\b")
+_OF_JOURNAL = re.compile(
+    r"\d\d:\d\d:\d\d\S{0,16} (?P<host>[A-Za-z][\w.-]{0,60}) [\w.-]{2,40}\[\d{1,8}\]: [^\n]{0,200}$"
+)
+"""A line of the journal or of syslog: its host stands behind the time."""
 _TITLE = "the addresses of an RDMA interface changed"
 _BY = (
     (re.compile(r"apt-daily|apt upgrade|unattended-upgrade|Daily apt|dnf-automatic|packagekit"), "automatic upgrades",
@@ -39,14 +49,31 @@ def changed_by(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
         return None
     who = next(((text, found, row) for row in _BY for text in texts if (found := row[0].search(text.text))), None)
     restart = next(((text, found) for text in texts if (found := _RESTART.search(text.text))), None)
-    host = host_before(who[0], who[1].start()) if who else ""
+    host = _host(who[0], who[1]) if who else ""
     on = f" of {named(host, 40)}" if host else ""
     upgrades = who is not None and restart is not None and who[2][1] == _BY[0][1]
     by = f" (by {who[2][1]}{', which started the network anew' if upgrades else ''})" if who else ""
     device = named(event[1]["dev"], 30)
+    by += _addresses(texts)
     shown = [event, *([(who[0], who[1])] if who else []), *([restart] if restart else [])]
     return Sharper(
         f"the addresses of {device}{on} changed while the job ran{by}: what is connected by them is lost",
         f"{f'{who[2][2]}. ' if who else ''}{finding.fix}. Go on from the last checkpoint",
         tuple(text.evidence(found.start()) for text, found in shown),
     )
+
+
+def _host(text: Text, found: re.Match[str]) -> str:
+    """The host of whose journal that line is."""
+    begin = text.text.rfind("\n", 0, found.start()) + 1
+    own = _OF_JOURNAL.search(text.text[begin : found.end()])
+    return own["host"] if own else host_before(text, found.start())
+
+
+def _addresses(texts: Sequence[Text]) -> str:
+    """Which address went, and which came, as the journal tells."""
+    lost = next((found["ip"] for text in texts if (found := _LOST.search(text.text))), "")
+    given = next((found["ip"] for text in texts if (found := _GIVEN.search(text.text))), "")
+    if not lost:
+        return ""
+    return f", {lost} went" + (f" and {given} came" if given and given != lost else "")

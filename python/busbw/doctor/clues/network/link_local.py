@@ -24,11 +24,47 @@ _ADDRESS = re.compile(
 )
 _SOCKETS = re.compile(r"NCCL INFO Bootstrap ?: ?Using (?P<name>[a-z][\w.-]{1,20}):\d")
 
+_GLOBAL = re.compile(
+    r"^\s{0,8}(?:\S{1,40}/gids/)?(?P<index>\d{1,3})\s{0,3}:?\s{1,4}(?P<gid>(?!fe80|0000:0000)[0-9a-f]{4}(?::[0-9a-f]{4}){7})\s{1,8}"
+    r"(?P<kind>RoCE v2)\b",
+    re.MULTILINE,
+)
+"""An entry of /sys/class/infiniband/*/ports/*/gids with its type below or beside it, which leads to other hosts."""
+
+
+def _routable(texts: Sequence[Text]) -> tuple[Text, str, str, int] | None:
+    """The first RoCE v2 entry that is not link-local, in a list of show_gids or of the kernel: index and address."""
+    for text in texts:
+        for row in GIDS.finditer(text.text):
+            if row["kind"] == "v2" and not row["gid"].startswith(("fe80", "0000")):
+                return text, row["index"], row["gid"], row.start()
+        if found := _GLOBAL.search(text.text):
+            return text, found["index"], found["gid"], found.start("gid")
+    return None
+
+
+def _of_other_index(finding: Finding, texts: Sequence[Text]) -> Sharper | None:
+    """Both ends are link-local, and the ports have an IPv6 address that leads on, at another index."""
+    there = _routable(texts)
+    if there is None or not any(_FAILED.search(each.fact) for each in finding.evidence):
+        return None
+    text, index, gid, at = there
+    return Sharper(
+        "NCCL took link-local GIDs (fe80::) at both ends, which do not lead to the other node, though index "
+        f"{index} is RoCE v2 with a routable address ({gid})",
+        f"set NCCL_IB_GID_INDEX={index} on all nodes, where the same index is RoCE v2 with a routable address "
+        "(show_gids). Or NCCL_IB_ADDR_FAMILY=AF_INET6, by which NCCL 2.21 and newer looks for such an entry itself. "
+        "Cables, timeouts and retries are not at fault",
+        (text.evidence(at),),
+    )
+
 
 def roce_without_address(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """All GIDs of all RoCE ports are link-local."""
     if program_of(finding):
         return None
+    if (other := _of_other_index(finding, texts)) is not None:
+        return other
     rows = [(text, row) for text in texts for row in GIDS.finditer(text.text)]
     # InfiniBand's GIDs begin so, too: RoCE v2 is of Ethernet alone.
     roce = any(row["kind"] == "v2" for _, row in rows) or any(_ETHERNET.search(text.text) for text in texts)

@@ -15,6 +15,12 @@ _NO_FOLDER = re.compile(
     r"^[^\n]{0,80}\b(?:ls|stat|find)\b: [^\n]{0,30}?\W?/dev/infiniband/?(?:uverbs\d{1,2}|\*)?\W?: No such file",
     re.MULTILINE,
 )
+_FOLDER = re.compile(
+    r"(?:^|[ \t])/dev/?:[ \t\n]{1,3}(?P<one>(?:[a-zA-Z][\w.-]{0,30}[ \t\n]{1,4}){8,300})"
+    r"|^[^\n]{0,120}[#$>+] ?ls (?:-1 )?/dev/?[ \t]*\n(?P<alone>(?:[a-zA-Z][\w.-]{0,30}[ \t\n]{1,4}){8,300})",
+    re.MULTILINE,
+)
+"""All names of /dev, as ls lists them."""
 _GIVEN_NONE = re.compile(r"\b[Dd]evices['\"]?(?:=|: ?)(?:\[\]|null)(?![\w,])")
 """What `docker inspect` says of a container without devices."""
 _RUN = re.compile(r"\b(?:docker|podman|nerdctl) run (?P<words>(?:[^\n\\]|\\\n){4,1500})")
@@ -30,7 +36,8 @@ _OPENS = re.compile(
 )
 _LISTED = re.compile(
     r"\s(?P<link>[a-z]\w{1,29}) -> (?:\.\./){2,6}devices/[^\n]{4,200}/infiniband/\w{2,30}\s*$"
-    r"|^[^\n]{0,120}[#$>+] ?ls (?:-1 )?/sys/class/infiniband/?[ \t]*\n(?P<names>(?:[a-z]\w{1,29}[ \t\n]{1,8}){1,40})",
+    r"|(?:^[^\n]{0,120}[#$>+] ?ls (?:-1 )?/sys/class/infiniband/?|^\s{0,8}\d{1,3} HCAs? found:)[ \t]*\n\s{0,8}"
+    r"(?P<names>(?:[a-z]\w{1,29}[ \t\n]{1,8}){1,40})",
     re.MULTILINE,
 )
 """Devices that the kernel has: its list is the host's in every container."""
@@ -57,7 +64,7 @@ _INSTALL = (
 
 def not_given(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """The host has devices, and the container in which NCCL runs lacks them, or what opens them."""
-    lacks, none = _first(_NO_FOLDER, texts), any(_NONE.search(text.text) for text in texts)
+    lacks, none = _first(_NO_FOLDER, texts) or _listed_without(texts), any(_NONE.search(text.text) for text in texts)
     if not none and lacks is None:
         return None
     if (told := _started_without(texts, lacks)) is not None:
@@ -133,6 +140,16 @@ def _other_names(facts: Facts, names: Sequence[str], has: str, seen: tuple[Evide
         "leaves one out. Where hosts name them differently, give a begin that all share (NCCL_IB_HCA=mlx5)",
         seen,
     )
+
+
+def _listed_without(texts: Sequence[Text]) -> Evidence | None:
+    """A list of /dev with GPUs in it, and without the folder of RDMA devices."""
+    for text in texts:
+        for found in _FOLDER.finditer(text.text):
+            listed = set((found["one"] or found["alone"]).split())
+            if {"null", "nvidia0"} <= listed and "infiniband" not in listed:
+                return text.evidence(found.start("one") if found["one"] else found.start("alone"))
+    return None
 
 
 def _first(words: re.Pattern[str], texts: Sequence[Text]) -> Evidence | None:

@@ -18,6 +18,8 @@ NAME = "network-interface"
 _LARGE_BYTES = 32 << 20
 _ONE_NAME = re.compile(r"=?[A-Za-z]\w{1,30}(?::\d{1,2})?")
 _MANY_RANKS = 8
+_NUMBER_ALONE = re.compile(r"NIC\d{1,3}")
+"""As `nvidia-smi topo -m` numbers NICs; without the legend under its table nobody knows their names."""
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -62,10 +64,14 @@ def _rdma_names(facts: Facts) -> Iterator[Finding]:
     if chosen_far(facts) is not None:
         return  # told as what it is: the list names the NICs of other GPUs
     devices = [nic for nic in machine.nics if nic.rdma and not nic.name.startswith(("0", "1", "f"))]
+    if any(_NUMBER_ALONE.fullmatch(nic.name) for nic in devices):
+        return
     chosen = [nic for nic in devices if matches(setting.value, nic.name)]
     if devices and len(chosen) < len(devices) and not takes_the_nearest(facts.visible or machine, devices, chosen):
         unused = [nic.name for nic in devices if nic not in chosen]
         none = not chosen
+        if none and any(each.startswith("IB ") for log in facts.logs for each in log.net_devices):
+            return  # NCCL found one: the list of devices is not whole, or of another host
         yield _finding(
             setting, Severity.ERROR if none else Severity.WARNING,
             f"{setting.name}={setting.value} leaves " + ("every" if none else f"{len(unused)} of {len(devices)}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.lines.hit import Hit
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.machine.nccl.log_model import Communicator, RankPlace
@@ -168,8 +169,10 @@ def _merged(facts: Facts) -> dict[str, Merged]:
         # What counts between nodes alone failed nobody on one node.
         alone = facts.ran_on_one_node
         failed = any(
-            SIGNATURES[name].severity is Severity.ERROR and not (alone and SIGNATURES[name].between_nodes)
-            for name in scan.hits
+            SIGNATURES[name].severity is Severity.ERROR
+            and not (alone and SIGNATURES[name].between_nodes)
+            and _is_held(SIGNATURES[name], hit)
+            for name, hit in scan.hits.items()
         )
         well = scan.alive if (scan.kinds["steps"] or _measured(facts)) and not failed else 0
         for each in log.communicators:
@@ -184,6 +187,11 @@ def _merged(facts: Facts) -> dict[str, Merged]:
             places, nranks, source = found.get(name, ([], each.nranks, log.source))
             found[name] = ([*places, *_of(each)], nranks, source)
     return found
+
+
+def _is_held(signature: Signature, hit: Hit) -> bool:
+    """Whether the lines are enough for what it says: some words tell a fault only beside others."""
+    return signature.holds is None or signature.holds([dict(each) for each in hit.groups])
 
 
 def _measured(facts: Facts) -> bool:

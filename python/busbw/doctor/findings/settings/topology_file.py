@@ -73,7 +73,8 @@ def _differences(facts: Facts) -> Iterator[Evidence]:
         for each in differences(file.machine, facts.machine):
             yield Evidence(each.text, file.source, file.lines.get(each.bus_id or ""))
     for log in facts.logs:
-        if facts.snapshot.machine is not None:
+        # Who shows both in one log gave no file: lists of a guest and of its host number the same GPUs apart.
+        if facts.snapshot.machine is not None and facts.snapshot.machine.source != log.source:
             yield from _against_log(facts.snapshot.machine, log)
 
 

@@ -54,7 +54,7 @@ SIGNATURE = Signature(
         r"(?P<what>Unknown command \d+ from localRank)",
         r"(?P<what>proxyDestroy failed)",
         r"(?P<what>Net registration invalid algorithm)",
-        r"(?P<what>unknown event type \(\d+\))",
+        r"(?P<what>unknown event type \((?!18\))\d+\))",
         r"(?P<what>Cannot store sizes of \d+ requests)",
         r"(?P<what>getRandomData: .{5,40})",
         r"(?P<what>Inconsistent.{0,40}in (?:proxy|channel))",

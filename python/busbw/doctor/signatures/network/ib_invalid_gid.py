@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"modify_qp.{0,60}(?:No such device|errno 19)",
         r"ncclIbRoceGetVersionNum",
         r"GID table change",
+        r"unknown event type \(18\)",  # the same event, where NCCL has no name for it
         r"^\W{0,4}ibv_modify_qp failed\W{0,4}$",  # NVSHMEM's IBRC, which gives no reason
         r"\bn_gids_found=0\b",  # show_gids
         # 61: the entry of the GID table is empty.
