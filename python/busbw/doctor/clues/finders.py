@@ -13,6 +13,7 @@ from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apa
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
+from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
@@ -46,6 +47,7 @@ from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_prog
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
+from busbw.doctor.clues.network.gid_shifted import gid_shifted
 from busbw.doctor.clues.network.gids import (
     gid_of_namespace,
     gid_of_nobody,
@@ -184,20 +186,23 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down),
     "ib-retry": (
         *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
-        *(gid_that_works, roce_without_address, unresolved, one_nic_alone),
+        *(gid_shifted, gid_that_works, roce_without_address, unresolved, one_nic_alone),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_that_works, one_nic_alone),
+        *(gid_shifted, gid_that_works, one_nic_alone),
     ),
     "ib-connect-timeout": (
-        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_that_works),
-        *(roce_without_address, rails_apart),
+        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
+        *(gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
-    "ib-invalid-gid": (changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+    "ib-invalid-gid": (
+        *(changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_without_interface),
+        *(gid_shifted,),
+    ),
     "ibv-call-failed": (
         *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody),
         *(gid_without_interface,),
@@ -267,6 +272,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-setup": (clocks_apart, not_counted),
     "slurm-error": (not_counted,),
     "host-memory-storm": (host_of_storm,),
+    "probe-failed": (killed_while_loading,),
     "pcie-limited": (narrow_slot,),
     "pcie-link": (narrow_slot,),
 }
