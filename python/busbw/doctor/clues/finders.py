@@ -35,6 +35,7 @@ from busbw.doctor.clues.machine.platforms import (
     no_instance_of_aws,
 )
 from busbw.doctor.clues.machine.slots import narrow_slot
+from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
@@ -71,6 +72,7 @@ from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
+from busbw.doctor.clues.network.partitions import limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer
@@ -147,7 +149,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
-    "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
+    "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server, full_before_work),
@@ -166,7 +168,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver, older_on_a_host),
-    "driver-mismatch": (hidden_driver,),
+    "driver-mismatch": (libraries_upgraded, hidden_driver),
     "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (
@@ -186,11 +188,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down),
     "ib-retry": (
         *(rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program, gid_without_interface),
-        *(gid_shifted, gid_that_works, roce_without_address, unresolved, one_nic_alone),
+        *(gid_shifted, gid_that_works, roce_without_address, unresolved, limited_members, one_nic_alone),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_shifted, gid_that_works, one_nic_alone),
+        *(gid_shifted, gid_that_works, limited_members, one_nic_alone),
     ),
     "ib-connect-timeout": (
         *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
@@ -221,7 +223,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
-    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
+    "gpu-not-visible": (
+        *(libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
+        *(fewer_gpus_listed,),
+    ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
@@ -273,6 +278,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-error": (not_counted,),
     "host-memory-storm": (host_of_storm,),
     "probe-failed": (killed_while_loading,),
+    "ray-pending": (libraries_upgraded,),
     "pcie-limited": (narrow_slot,),
     "pcie-link": (narrow_slot,),
 }
