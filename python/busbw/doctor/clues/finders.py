@@ -57,6 +57,7 @@ from busbw.doctor.clues.network.gids import (
     gid_without_interface,
 )
 from busbw.doctor.clues.network.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
+from busbw.doctor.clues.network.gpu_networks import network_of_another_kind
 from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
@@ -70,6 +71,7 @@ from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
+from busbw.doctor.clues.network.overlays import overlay_dropped
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
 from busbw.doctor.clues.network.partitions import limited_members
@@ -134,13 +136,13 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
-        *(unshared_interfaces,),
+        *(overlay_dropped, unshared_interfaces),
     ),
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
-        *(read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules, other_port_answers),
-        *(address_of_node, blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
+        *(overlay_dropped, read_as_octal, name_of_own_host, closed_by_zone, refused_by_rules),
+        *(other_port_answers, address_of_node, blocked_ports, port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (tasks_overridden, without_srun, closed_by_zone, blocked_ports),
     "nccl-error": (blocked_ports, older_than_installed),
@@ -180,6 +182,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(hub_limits, split_of_checkpoint),
     ),
     "master-unreachable": (
+        *(overlay_dropped,),
         *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
         *(closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program),
         *(address_of_node, port_without_answer),
@@ -219,6 +222,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers,),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
+        *(overlay_dropped,),
         *(read_as_octal, name_of_own_host, ids_apart, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, evaluated_in_batch, given_by_program, address_of_node, port_without_answer),
     ),
@@ -277,6 +281,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "slurm-setup": (clocks_apart, not_counted),
     "slurm-error": (not_counted,),
     "host-memory-storm": (host_of_storm,),
+    "tcpx-nics": (network_of_another_kind,),
     "probe-failed": (killed_while_loading,),
     "ray-pending": (libraries_upgraded,),
     "pcie-limited": (narrow_slot,),

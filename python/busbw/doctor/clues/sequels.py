@@ -279,6 +279,13 @@ _LINKS = (
         re.compile(r"^packets of \d{4,5} bytes do not get through"),
         frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout"}),
     ),
+    # The pods' own pings go the same way as their connections.
+    _Link(
+        "connection-timeout",
+        re.compile(r"packets of the overlay network"),
+        frozenset({"no-route"}),
+        re.compile(r"packets transmitted|Unreach|packets of the overlay"),
+    ),
     _Link("ib-connect-timeout", re.compile(r"ARP gets no answer"), frozenset({"init-incomplete"})),
     # Connections that used an address which is gone get no answer.
     _Link(
