@@ -11,8 +11,8 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.network.ping_loops import unrolled
 from busbw.doctor.gin_mtu import too_small
+from busbw.doctor.ping_loops import unrolled
 from busbw.doctor.signature import Stage
 
 NAME = "mtu-path"
