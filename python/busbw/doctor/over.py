@@ -37,6 +37,8 @@ _RETURNS = frozenset(
     | {"bond-no-partner", "file-system-stall"}
 )
 """What may come back: a link, a port, a host, a server of files."""
+_STAYS = frozenset({"tcpx-nics"})
+"""What a job goes on after by a slower way: a NIC that is missing is so until somebody adds it."""
 _OF_A_PROGRAM = frozenset({"gpu-exception"})
 """What the driver says of a program that went wrong on a GPU that is sound."""
 _OF_JOBS = ("nccl", "torch", "headers")
@@ -295,7 +297,7 @@ def _is_of_boot(hit: Hit) -> bool:
 def _survived(signature: Signature, found: Found, jobs: Mapping[str, _Job]) -> bool:
     """Whether the job went on after it: then it cannot be what ended or stopped it. Broken hardware stays broken."""
     fatal = signature.severity is Severity.ERROR and Stage.DRIVER < signature.stage < Stage.CRASH
-    return fatal and all(hit.last < jobs[source].works_until for source, hit in found)
+    return fatal and signature.name not in _STAYS and all(hit.last < jobs[source].works_until for source, hit in found)
 
 
 def _met_after(found: Found, jobs: Mapping[str, _Job]) -> bool:

@@ -10,7 +10,9 @@ STAMP = r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]{0,12}Z? ?)?"
 """The time that a runner puts before each line."""
 _HOST = r"[A-Za-z][\w.-]{0,60}?"
 _PROMPT = re.compile(
-    rf"^{STAMP}(?:\[?[\w.-]{{1,32}}@(?P<user>{_HOST})(?::[^\n$#]{{0,60}}| [^\n$#]{{0,60}}\])? ?[$#] ?\S"
+    # The name of a Python environment may stand before it.
+    rf"^{STAMP}(?:\([\w.-]{{1,40}}\) )?"
+    rf"(?:\[?[\w.-]{{1,32}}@(?P<user>{_HOST})(?::[^\n$#]{{0,60}}| [^\n$#]{{0,60}}\])? ?[$#] ?\S"
     rf"|\[?(?P<bare>{_HOST})\]?(?::[^\n$#\s]{{0,60}})?[$#] \S"
     rf"|(?:\+ |[^\n]{{0,60}}[$#] ?)hostname(?: -\w)?\s{{0,3}}\n{STAMP}(?P<told>[A-Za-z][\w.-]{{0,60}})\s{{0,3}}$"
     rf"|[^\n]{{0,60}}[$#] ssh (?:-\w \S{{1,40}} |-\w )*(?:[\w.-]{{1,32}}@)?(?P<far>[A-Za-z][\w.-]{{0,60}}) \S"

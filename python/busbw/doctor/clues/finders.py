@@ -15,6 +15,7 @@ from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
+from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
@@ -37,6 +38,7 @@ from busbw.doctor.clues.machine.platforms import (
     no_instance_of_aws,
 )
 from busbw.doctor.clues.machine.slots import narrow_slot
+from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
@@ -54,6 +56,7 @@ from busbw.doctor.clues.network.empty_gids import gid_is_empty
 from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
+from busbw.doctor.clues.network.gid_shifted import gid_shifted
 from busbw.doctor.clues.network.gids import (
     gid_of_namespace,
     gid_of_nobody,
@@ -62,6 +65,7 @@ from busbw.doctor.clues.network.gids import (
     gid_without_interface,
 )
 from busbw.doctor.clues.network.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
+from busbw.doctor.clues.network.gpu_networks import network_of_another_kind
 from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
@@ -75,8 +79,10 @@ from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
+from busbw.doctor.clues.network.overlays import overlay_dropped
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
+from busbw.doctor.clues.network.partitions import limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
@@ -146,14 +152,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "version-mismatch": (not_listed, older_than_installed),
     "no-route": (
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
-        *(rejected_though_there, unshared_interfaces),
+        *(overlay_dropped, rejected_though_there, unshared_interfaces),
     ),
     "connection-returned": (loopback_left, unshared_interfaces),
     "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
-        *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, closed_by_zone),
-        *(refused_by_rules, other_port_answers, address_of_node, blocked_ports, port_without_answer),
-        *(loopback_left, unshared_interfaces),
+        *(overlay_dropped, file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host),
+        *(closed_by_zone, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
+        *(port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (
         *(file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun, closed_by_zone),
@@ -165,7 +171,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
-    "slurm-resources": (plugin_that_ends, pending_pod, unplaced, not_counted),
+    "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
@@ -188,7 +194,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver, older_on_a_host),
-    "driver-mismatch": (hidden_driver,),
+    "driver-mismatch": (libraries_upgraded, hidden_driver),
     "library-not-found": (hidden_driver,),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (
@@ -200,29 +206,31 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
     ),
     "master-unreachable": (
-        *(read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late, nodes_alike),
-        *(closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone, given_by_program),
-        *(address_of_node, port_without_answer),
+        *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
+        *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
+        *(given_by_program, address_of_node, port_without_answer),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_without_interface, gid_that_works, roce_without_address, unresolved, one_nic_alone),
+        *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, unresolved),
+        *(limited_members, one_nic_alone),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_that_works, one_nic_alone),
+        *(gid_shifted, gid_that_works, limited_members, one_nic_alone),
     ),
     "ib-connect-timeout": (
-        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_that_works),
-        *(roce_without_address, rails_apart),
+        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
+        *(gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (
         *(changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_is_empty, gid_without_interface),
+        *(gid_shifted,),
     ),
     "ibv-call-failed": (
         *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_is_empty),
@@ -238,12 +246,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers, not_passed_on),
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
-        *(file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart, tasks_overridden),
-        *(without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program, address_of_node),
-        *(port_without_answer, worlds_of_nodes),
+        *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
+        *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
+        *(address_of_node, port_without_answer, worlds_of_nodes),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
-    "gpu-not-visible": (fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none, fewer_gpus_listed),
+    "gpu-not-visible": (
+        *(libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
+        *(fewer_gpus_listed,),
+    ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
@@ -299,5 +310,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "host-memory-storm": (host_of_storm,),
     "pcie-limited": (narrow_slot,),
     "pcie-link": (narrow_slot,),
+    "tcpx-nics": (network_of_another_kind,),
+    "probe-failed": (killed_while_loading,),
+    "ray-pending": (libraries_upgraded,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -200,6 +200,12 @@ _LINKS = (
         re.compile("the same job passes without them"),
         frozenset({"rank-ended", "server-waits", "p2p-disabled", "process-crashed", "killed-by-launcher"}),
     ),
+    # Workers lose the leader that the kubelet ended.
+    _Link(
+        "probe-failed",
+        re.compile(r"while the server still loads its weights"),
+        frozenset({"node-lost", "remote-error", "store-lost", "rank-ended", "connection-refused", "ray-error"}),
+    ),
     # Who asks a GPU that is busy with its own memory waits, and is ended for it.
     _Link(
         "gpu-memory-storm",
@@ -276,6 +282,13 @@ _LINKS = (
         re.compile(r"^packets of \d{4,5} bytes do not get through"),
         frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout"}),
     ),
+    # The pods' own pings go the same way as their connections.
+    _Link(
+        "connection-timeout",
+        re.compile(r"packets of the overlay network"),
+        frozenset({"no-route"}),
+        re.compile(r"packets transmitted|Unreach|packets of the overlay"),
+    ),
     _Link("ib-connect-timeout", re.compile(r"ARP gets no answer"), frozenset({"init-incomplete"})),
     # Connections that used an address which is gone get no answer.
     _Link(
@@ -296,7 +309,7 @@ def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
         if each.severity is not Severity.NOTE:
             # What became a note explains no further: two that explain each other would both vanish.
             told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
-            if each.name in (_LAUNCH, _LINK) and told[at] is not each:
+            if each.name in (_LAUNCH, _LINK, _NODE) and told[at] is not each:
                 told = _past(each.name, told, told[at].title.partition(":")[0])
     return told
 
@@ -307,7 +320,7 @@ def _past(name: str, findings: Sequence[Finding], follows: str) -> list[Finding]
     return [replace(each, title=each.title.replace(old, f"{follows}: ")) for each in findings]
 
 
-_LINK = "nvlink-error"
+_LINK, _NODE = "nvlink-error", "node-lost"
 _LAUNCH, _HELPER = "mpi-launch", "the launcher lost one of its helpers"
 """What Hydra, MPICH's launcher, says of a host whose rank ended, too."""
 

@@ -39,6 +39,7 @@ from busbw.doctor.findings.machine import (
     shared_memory,
 )
 from busbw.doctor.findings.network import (
+    bond_members,
     containers_apart,
     mtu_path,
     network_interface,
@@ -160,6 +161,7 @@ FINDINGS: Mapping[str, Examination] = {
         lock_and_barrier,
         custom_all_reduce,
         thin_link,
+        bond_members,
         slowed_by,
         mtu_path,
         uplinks_uneven,

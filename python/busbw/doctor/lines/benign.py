@@ -60,6 +60,8 @@ _WORDS = (
     r"^\W{0,3}-- (?:Performing Test|Looking for|Check\w*|Could NOT find|Detecting)\b|^checking (?:for|whether|if) ",
     # What a program would like to have, and does without.
     r"\bpackage not found, consider installing\b",
+    # How a pod's probes are set up.
+    r"^\s{0,12}(?:Liveness|Readiness|Startup): .{0,200} delay=\d{1,5}s timeout=\d{1,5}s",
     # Checks that passed.
     r"Validates: avg error less than",
     r"\bno (?:\w{1,12} ){0,2}errors? (?:were )?(?:found|detected|reported|seen)",

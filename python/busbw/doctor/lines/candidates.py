@@ -84,6 +84,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("'world_size': 1", "waiting for data", "pending placement groups"),
         *("active_mtu:", "rx_oversize", "proto kernel scope link", "pcie relax order"),
         *("custom_all_reduce", "cuda graph addresses"),
+        *("partner lacp pdu",),
     ),
 }
 """Words without which an expression cannot be found in a line."""

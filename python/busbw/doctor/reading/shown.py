@@ -48,6 +48,9 @@ _TELLING = re.compile(
     r"|^\s{1,20}\d{1,14}\s{1,14}\d{1,14}\s{1,12}[a-z]\w{1,12}\s{1,12}[a-z]\w{1,12}\s"
     r"|\bSpeed: \d{2,6}Mb/s|cuda graph addresses|\bcustom_all_reduce"
     r"|\blladdr [0-9a-f]{2}:|\bLnk(?:Cap|Sta):|\bmrlen \d|\bRemapping Failure\b|\bNODE_GUID\b"
+    # /proc/net/bonding/NAME.
+    r"|^Bonding Mode: |\bAggregator I(?:D|nfo)\b|^Slave Interface: |^MII Status: |\bpartner lacp pdu\b"
+    r"|^\s{1,12}system mac address: "
     # The output of `ray status`.
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"
     r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"

@@ -37,7 +37,7 @@ _KEEPS = (
 )
 _KEEPS_ON_HOST = (
     "do not keep what each step makes: lists of metrics, samples or outputs, caches without a limit, and "
-    "Python objects that loader workers copy (use arrays). tracemalloc or memray shows where they are made. "
+    "Python objects that loader workers copy (use arrays). See by tracemalloc or memray where they are made. "
     "More memory only fills later"
 )
 

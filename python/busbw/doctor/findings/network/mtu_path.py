@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.analysis.units import format_bytes
@@ -12,6 +12,7 @@ from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.gin_mtu import too_small
+from busbw.doctor.ping_loops import unrolled
 from busbw.doctor.signature import Stage
 
 NAME = "mtu-path"
@@ -26,6 +27,8 @@ _COMMAND = re.compile(r"\bping6? (?P<words>[^|#;&>\n]{1,200})")
 _VALUED = re.compile(r"-[A-Za-z0-9]{0,4}[cisIMWwtQlpSm]")
 """An option of ping whose value is the next word."""
 _HOST = re.compile(r"[A-Za-z0-9](?=[\w.:-]{0,80}[.:A-Za-z])[\w.:-]{1,80}")
+_LINES = 12
+"""Lines that one ping of a loop prints at most."""
 _HEADERS, _PLAIN = 28, 84
 """Bytes of IP and ICMP that a packet has beside its data; a packet of ping's own size."""
 _END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?: packets)? received")
@@ -86,7 +89,7 @@ def _pings(facts: Facts) -> Iterator[_Ping]:
         for number, line in enumerate(shown.lines, 1):
             if "bytes of data" in line and (found := _BEGIN.search(line)):
                 asked = [(int(found["all"]), found["to"]), *asked[1:]]
-            elif "ping" in line and (commands := list(_commands(line))):
+            elif "ping" in line and (commands := _called(shown.lines, number)):
                 asked = commands
             elif "bytes from" in line and (found := _ANSWER.match(line)):
                 size = int(found["bytes"]) + _IP_HEADER
@@ -99,6 +102,19 @@ def _pings(facts: Facts) -> Iterator[_Ping]:
 
 def _seen(size: int, line: str, source: str, number: int) -> Evidence:
     return Evidence(f"{size} bytes: {shortened(line.strip(), 160)}", source, number)
+
+
+def _called(lines: Sequence[str], number: int) -> list[tuple[int, str]]:
+    """What the line of that number calls. Of a loop all, where as many results follow: else none tells whose it is."""
+    line = lines[number - 1]
+    if not (loop := [ping for command in unrolled(line) for ping in _commands(command)]):
+        return list(_commands(line))
+    results = 0
+    for each in lines[number : number + _LINES * len(loop)]:
+        if _ASKED.search(each):
+            break
+        results += LOST in each
+    return loop if results == len(loop) else list(_commands(line)) if _SIZED.search(line) else []
 
 
 def _commands(line: str) -> Iterator[tuple[int, str]]:

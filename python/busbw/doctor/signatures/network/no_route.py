@@ -17,7 +17,8 @@ SIGNATURE = Signature(
         r"No route to\b",
         r"Network is unreachable",
         r"\bFrom \S{3,60}.{0,40} Destination (?:Host|Net\w*|Port) Unreachable",  # ping
-        r"packets transmitted, 0 (?:packets )?received.{0,40} 100% packet loss",
+        # ibping, which asks over InfiniBand and no route, puts a space before its unit.
+        r"packets transmitted, 0 (?:packets )?received.{0,40} 100% packet loss(?!, time \d{1,9} ms)",
         # Firewalls, of a connection within a private network.
         r"(?:BLOCK|REJECT|DROP|DENY)\w{0,4}\W{1,4}IN=\w.{0,240}"
         r"SRC=(?:10|192\.168|172\.(?:1[6-9]|2\d|3[01]))\..{0,120}PROTO=TCP"

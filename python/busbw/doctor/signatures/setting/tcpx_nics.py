@@ -10,7 +10,7 @@ SIGNATURE = Signature(
         "one of another network ({nic}) has its place"
     ),
     patterns=(
-        r"Number of GPUs detected in the PCI tree (?P<seen>\d{1,3}) is not equal to .{0,80}?(?P<gpus>\d{1,3})\s*$",
+        r"Number of GPUs detected(?: in the PCI tree)? (?P<seen>\d{1,3}) is not equal to .{0,80}?(?P<gpus>\d{1,3})\s*$",
         r"pci_helpers\.cc:\d{1,5}\] NIC \S{1,20} \((?P<nic>\w{1,16})\) driver gve\b.{0,60}skipping",
     ),
     holds=lambda groups: any("seen" in each for each in groups),
