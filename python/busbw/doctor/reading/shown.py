@@ -49,6 +49,7 @@ _TELLING = re.compile(
     r"|\bSpeed: \d{2,6}Mb/s|cuda graph addresses|\bcustom_all_reduce"
     r"|\blladdr [0-9a-f]{2}:|\bLnk(?:Cap|Sta):|\bmrlen \d|\bRemapping Failure\b|\bNODE_GUID\b"
     # /proc/net/bonding/NAME.
+    r"|/proc/net/bonding/\w"
     r"|^Bonding Mode: |\bAggregator I(?:D|nfo)\b|^Slave Interface: |^MII Status: |\bpartner lacp pdu\b"
     r"|^\s{1,12}system mac address: "
     # The output of `ray status`.
