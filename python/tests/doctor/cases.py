@@ -302,8 +302,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "thin-link": lambda: Snapshot("n0", live=True, logs=(log(
         said("NET/Socket : Using [0]eth0:10.0.0.1<0>"), said("Channel 00/0 : 0[0] -> 4[0] [send] via NET/Socket/0"),
         "$ ethtool eth0", "\tSpeed: 1000Mb/s"),)),
-    "bond-members": lambda: healthy(logs=(shown(
-        "$ cat /proc/net/bonding/bond0", "Bonding Mode: IEEE 802.3ad Dynamic link aggregation", "Active Aggregator",
+    "bond-members": lambda: healthy(logs=(shown("$ cat /proc/net/bonding/bond0",
+        "Bonding Mode: IEEE 802.3ad Dynamic link aggregation", "Active Aggregator Info:",
         "\tAggregator ID: 1", *(line for port, mac in ((1, "44:38"), (2, "00:00")) for line in (
             f"Slave Interface: eth{port}", "MII Status: up", f"Aggregator ID: {port}", "details partner lacp pdu:",
             "    system priority: 65535", f"    system mac address: {mac}:00:00:00:00"))),)),
