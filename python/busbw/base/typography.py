@@ -23,9 +23,12 @@ _FEWEST, _SHARE = 4, 0.95
 
 def as_typed(text: str) -> str:
     """The text without colours, with the signs that programs write; it has as many lines."""
-    if "\x1b[" in text:
-        text = _COLOUR.sub("", text)
-    return with_plain_marks(text)
+    return with_plain_marks(uncoloured(text))
+
+
+def uncoloured(text: str) -> str:
+    """The text without what colours it on a terminal."""
+    return _COLOUR.sub("", text) if "\x1b[" in text else text
 
 
 def with_plain_marks(text: str) -> str:

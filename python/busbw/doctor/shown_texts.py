@@ -29,3 +29,8 @@ class Text:
 def texts_of(facts: Facts) -> tuple[Text, ...]:
     """The texts of all logs that are kept as they stand."""
     return tuple(Text(each.source, "\n".join(each.lines)) for each in facts.shown)
+
+
+def named(text: str, limit: int = 60) -> str:
+    """Words of a log as a title may hold them."""
+    return clean(shortened(text.strip(), limit))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
@@ -119,14 +118,3 @@ def test_without_these_words_no_list_decides(name: str, old: str, new: str, titl
 )
 def test_what_follows_of_it_is_no_second_error(name: str, tmp_path: Path) -> None:
     assert len(loud(LOGS[name], tmp_path)) == 1
-
-
-def test_no_sentence_of_these_clues_is_too_long() -> None:
-    path = Path(__file__).parents[1] / "tools" / "test_plain_english.py"
-    spec = importlib.util.spec_from_file_location("plain_english", path)
-    assert spec is not None and spec.loader is not None
-    english = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(english)
-    texts = [text for each in MODULES for text in english.texts_of(Path(str(each.__file__)))]
-    assert len(texts) > 20
-    assert [each for text in texts for each in english.too_long(text)] == []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.base.secrets import shortened
-from busbw.base.text import clean
 from busbw.doctor.finding import Evidence
 
 
@@ -18,8 +16,3 @@ class Sharper:
     evidence: tuple[Evidence, ...] = ()
     fails: bool = False
     """Whether a call failed by it, though NCCL goes on after it in other cases."""
-
-
-def named(text: str, limit: int = 60) -> str:
-    """Words of a log as a title may hold them."""
-    return clean(shortened(text.strip(), limit))

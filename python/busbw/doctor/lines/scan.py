@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from busbw.base.typography import uncoloured
 from busbw.doctor.lines import benign, commands, excuse, life, locales, quoted
 from busbw.doctor.lines.beside import Following, closed_by
 from busbw.doctor.lines.calls import Calls
@@ -29,7 +30,6 @@ MAX_LINE, MAX_RESULT = 4096, 120
 
 # Bytes lose their digits several times as fast as characters do.
 DIGITS = b"0123456789"
-_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last)"
 _FRAME = re.compile(r'File "[^"]{1,400}"|^\s{2,}\S|\s{3,}\S|\^\^')
 """A line of a traceback before its last, which names the exception."""
@@ -184,7 +184,7 @@ class Scanning:
     def _tells_state(self, key: bytes, line: str, number: int) -> bool:
         """Whether the line is of a shape by which a job shows that it ends, tries again or starts."""
         if key in self.course_shapes:
-            self._follow_course(_ESCAPES.sub("", line), number, self.course_shapes[key])
+            self._follow_course(uncoloured(line), number, self.course_shapes[key])
         if key in self.closing_shapes:
             self._close()
         elif key in self.retry_shapes:
@@ -276,7 +276,7 @@ class Scanning:
     def _look_at(self, line: str, number: int, key: bytes, known: tuple[Candidate, ...] | None) -> None:
         """Look at a line whose shape is new, or of which some signature may speak."""
         if "\x1b" in line:
-            line = _ESCAPES.sub("", line)
+            line = uncoloured(line)
         if self.ignored:
             # Python tells of an exception that it ignored: up to the exception's own line nothing happened.
             self.ignored = not benign.closes_traceback(line)

@@ -13,6 +13,7 @@ from itertools import islice
 
 from busbw.base.effort import EFFORT
 from busbw.base.errors import UserError
+from busbw.base.typography import uncoloured
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.reading.read_logs import lines_of, restored_lines
 from busbw.doctor.reading.snapshot import TextFile
@@ -22,7 +23,6 @@ MOST_LETTERS = 2_000_000
 """Of all logs together: findings look at each line several times."""
 _PER_LINE = 3
 """Of what a call may spend."""
-_ESCAPES = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 
 
 _TELLING = re.compile(
@@ -78,7 +78,7 @@ class Shown:
 
 def _up_to(letters: int, lines: Iterable[str]) -> Iterator[str]:
     for line in islice(lines, MOST_LINES):
-        yield (said := _ESCAPES.sub("", line[:MAX_LINE]).rstrip())
+        yield (said := uncoloured(line[:MAX_LINE]).rstrip())
         letters -= len(said)
         if letters < 0:
             return

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _TIME = r"[A-Z][a-z]{2} ([A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d) (\d{4})"
 _PAIR = re.compile(rf"ENCODED: {_TIME}(?:[^\n]{{0,20}}\n[^\n]{{0,120}}?)DECODED: {_TIME}")

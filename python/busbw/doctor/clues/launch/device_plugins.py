@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw.doctor.clues.launch.pods import pending_pod
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LACKS = re.compile(r"Insufficient (?P<what>rdma/[\w.-]{1,60}|nvidia\.com/[\w.-]{1,60}|[\w.-]{1,40}/[\w.-]{1,60})")
 _ENDS = re.compile(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from busbw.doctor.clues.network.ports import process_row
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _NODE_RANK = re.compile(
     r"(?:^|[\s\"'-])(?P<name>machine_rank|--machine_rank|--node[_-]rank|NODE_RANK|GROUP_RANK)[\"']?(?: ?[:=] ?| )"

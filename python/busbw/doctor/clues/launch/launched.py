@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from busbw.doctor.clues.launch.node_ranks import number_of_batch
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LAUNCHER = re.compile(
     r"(?<![\w/-])(?:mpirun|mpiexec(?:\.hydra)?|srun|prun|flux run|trtllm-llmapi-launch|launch_triton_server\.py)\s"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _INIT = re.compile(r"(?:init[_-]method|INIT_METHOD)\W{1,4}file://(?P<path>/[\w./-]{1,200})")
 _ROW = re.compile(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _POD = re.compile(
     r"\b(?P<pod>[a-z0-9](?:[a-z0-9-]{0,60})-\d{1,5})\.(?P<service>[a-z][a-z0-9-]{0,62})"

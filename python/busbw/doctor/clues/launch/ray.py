@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.reading.ray_status import DEMAND, bundles_of, status_of
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _OF_RAY = re.compile(
     r"placement_? ?group|required GPUs exceeds|fulfill resource request|autoscaler|cannot be scheduled right now"

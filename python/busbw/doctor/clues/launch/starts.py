@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _TASKS = re.compile(r"^#SBATCH\s{1,8}(?P<option>--ntasks(?:-per-node)?[= ]|-n ?)(?P<n>\d{1,5})\b", re.MULTILINE)
 _DIRECT = re.compile(

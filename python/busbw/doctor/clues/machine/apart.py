@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _CELL = re.compile(
     r"(?<![\w.-])(?:r|rank[ _]?)(?P<rank>\d{1,5})\s{0,3}[:= ]\s{0,8}(?P<n>\d{1,9}(?:\.\d{1,6})?)(?![\w.,%-]\d)"

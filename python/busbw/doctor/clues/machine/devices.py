@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _TABLE = re.compile(
     r"^\|\s{1,4}(?P<gpu>\d{1,3})\s{1,4}\S[^|\n]{2,40}\|\s{1,4}(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)"

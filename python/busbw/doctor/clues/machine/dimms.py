@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _STORM = re.compile(r"CMCI storm detected|/ce_count\W{1,4}\d{6}|\d{6} Corrected Errors")
 _RANKS = re.compile(r"^[^\n]{0,80}\b(?:[Ss]low|[Ss]traggl\w{0,4}|lagging)\b[^\n]{0,300}", re.MULTILINE)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _DEVICE = re.compile(
     r"NCCL INFO(?P<deep>\s{1,40})\+ PCI\[[\d.]{1,8}\] - (?P<kind>GPU|NIC|PCI)/(?P<bus>[0-9a-f-]{1,20})"

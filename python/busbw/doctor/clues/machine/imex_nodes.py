@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _HEAD = re.compile(r"^[ \t]{0,8}Nodes From\\To(?P<numbers>(?:\s{1,8}\d{1,4}){2,72})\s{0,4}$", re.MULTILINE)
 _ROW = re.compile(r"^[ \t]{1,12}(?P<node>\d{1,4})(?P<states>(?:\s{1,8}(?:!?[A-Z]!?)){2,72})\s{0,4}$", re.MULTILINE)

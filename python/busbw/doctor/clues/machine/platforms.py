@@ -6,10 +6,10 @@ import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _WSL = re.compile(r"microsoft-standard(?:-WSL2?)?\b|/dev/dxg\b|(?<!not )\b(?:on|in|under|using) WSL ?2?\b")
 _PCI_PATH = re.compile(r"real path of /sys/class/pci_bus/")

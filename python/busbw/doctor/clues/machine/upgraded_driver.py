@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LOADED = re.compile(
     r"NVRM version: NVIDIA UNIX [^\n]{0,60}?\bModule\b[^\n]{0,40}?\s(?P<version>\d{3}\.\d{2,3}(?:\.\d{2})?)\s"

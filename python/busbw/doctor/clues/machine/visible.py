@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _GPU = r"['\"]?(?:=|: ?|, ?| is )\[?['\"]?(?P<{name}>\d{{1,2}}|GPU-[0-9a-f-]{{8,40}})(?![\d,]*[\w-])"
 _RANK = r"(?<![\w-])(?:global[_ ])?rank['\"]?(?:=|: ?| )['\"]?(?P<{name}>\d{{1,6}})\b"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _BARE = re.compile(r"CUDA error: out of memory|cuda runtime error \(2\) ?: out of memory|cudaErrorMemoryAllocation")
 """What a call says that asked for no tensor; PyTorch's allocator tells how much it tried to allocate."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _USED = re.compile(
     r"CPU Virtual Memory:\s{1,4}used = (?P<gb>\d{1,6}(?:\.\d{1,4})?) GB, percent = (?P<share>\d{1,3})\.\d"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _GGML = re.compile(
     r"allocating (?P<mib>\d{1,8}(?:\.\d{1,3})?) MiB on device (?P<gpu>\d{1,3}): cudaMalloc failed: out of memory"

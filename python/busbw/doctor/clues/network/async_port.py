@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _EVENT = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[\d{1,3}\] [^\n]{0,80}NET/IB ?: "

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LOSSES = r"local_ack_timeout_err|packet_seq_err|out_of_sequence|roce_adp_retrans|rnr_nak_retry_err"
 _ASKS = re.compile(rf"hw_counters[^\n]{{0,300}}\b(?:{_LOSSES})\b")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from busbw.doctor.clues.network.gids import GIDS
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _EMPTY = re.compile(
     r"\b(?P<host>[A-Za-z][\w.-]{0,60}):\d{1,8}:\d{1,8} \[\d{1,3}\][^\n]{0,160}\bon dev (?P<dev>[\w-]{2,30}):\d{1,2},"

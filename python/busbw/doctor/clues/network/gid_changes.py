@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _EVENT = re.compile(
     r"\b(?P<dev>[a-z]\w{2,20}):\d{1,3} (?:Got (?:async|non-fatal async) event : GID table change"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.doctor.clues.network.gids import GIDS, program_of
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _GIVEN = re.compile(r"\bNCCL_IB_GID_INDEX['\"]?(?:=|: ?|, ?| set by environment to )['\"]?(?P<index>\d{1,3})\b")
 _INTERFACE = re.compile(r"[ \t]{1,8}(?P<name>[A-Za-z][\w.@-]{1,20})[ \t]{0,4}(?:\n|$)")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 GIDS = re.compile(
     r"^(?P<dev>\w{3,20})\s{1,8}(?P<port>\d{1,2})\s{1,8}(?P<index>\d{1,3})\s{1,8}(?P<gid>[0-9a-f:]{30,39})[ \t]{1,24}"

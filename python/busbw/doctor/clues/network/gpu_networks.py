@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _NETWORK = re.compile(r"^\s{0,12}(?:- )?network: ['\"]?(?P<name>[a-z][\w/.-]{1,120}?)['\"]?\s{0,4}$", re.MULTILINE)
 """A row of additionalNodeNetworkConfigs, as YAML."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _PLUGIN = re.compile(r"\bNET/(?P<name>GPUDirectTCPX|FasTrak|TCPXO?)\b|Using network (?P<used>GPUDirectTCPX|FasTrak)")
 _RXDM = r"(?:receive-datapath-manager|tcpgpudmarxd|tcpxo?-daemon|fastrak-?\w{0,10}rxdm|rxdm)[\w.-]{0,60}"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from busbw.doctor.clues.network.gids import GIDS, program_of
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _FAILED = re.compile(
     r"local ?[Gg][Ii][Dd] fe80:[0-9a-f:]{2,40}[^\n]{0,60}remote ?[Gg][Ii][Dd]s? ?fe80:|GID \d{1,3} \(80FE/",

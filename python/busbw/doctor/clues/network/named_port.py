@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _CARD = re.compile(
     r"^[ \t]{0,8}(?:CA '(?P<ibstat>[\w.-]{2,30})'|hca_id:\s{1,8}(?P<devinfo>[\w.-]{2,30}))", re.MULTILINE

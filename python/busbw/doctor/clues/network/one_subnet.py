@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_address, ip_interface
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
 _ADDRESS = re.compile(

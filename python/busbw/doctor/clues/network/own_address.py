@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _IP = r"(?<![\d.])(?!127\.|0\.0\.0\.0|172\.17\.)\d{1,3}(?:\.\d{1,3}){3}(?![\d.]\d)"
 _ADDRESS = re.compile(_IP)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _KEY = re.compile(r"/pkeys/\d{1,3}(?: <==)?(?:\s{0,4}\n|: ?)(?P<key>0x[0-9a-fA-F]{4})\b")
 """What cat, head and grep show of the files of a port's keys."""

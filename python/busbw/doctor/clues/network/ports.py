@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from busbw.doctor.clues.network.between_hosts import ANSWERS
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _NO_ANSWER = re.compile(
     r"socket(?:Poll|Start)Connect: [Cc]onnect to (?P<host>\d{1,3}(?:\.\d{1,3}){3})<(?P<port>\d{4,5})> "

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from ipaddress import ip_address, ip_network
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
 _FAILED = re.compile(

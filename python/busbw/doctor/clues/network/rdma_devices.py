@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _NO_FOLDER = re.compile(
     r"^[^\n]{0,80}\b(?:ls|stat|find)\b: [^\n]{0,30}?\W?/dev/infiniband/?(?:uverbs\d{1,2}|\*)?\W?: No such file",

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
 _USING = re.compile(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _NO_GUID = re.compile(
     r"^\s{0,24}(?:Node GUID|node_guid):\s{1,12}(?:0x0{16}|0{4}(?::0{4}){3})\s*$"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _ZONE = re.compile(
     r"^(?P<name>[A-Za-z][\w-]{0,30}) \((?:default, )?active\)\s{0,4}\n(?P<rows>(?:[ \t]{1,8}\S[^\n]{0,300}\n){3,20})",

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.lines.speakers import rank_of
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _COUNTED = re.compile(
     r"^(?P<front>[^\n]{0,160}?)\b(?P<what>batch(?:es)?|steps?|iter(?:ation)?s?|it|samples?|examples?|rows|images?|sequences?|records?)\b"

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.speakers import rank_of
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _FAILED = re.compile(
     r"Watchdog caught|caught collective operation timeout|failed to pass monitoredBarrier|Timed out waiting \d{1,9}ms"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _SHAPES = re.compile(r"of different shape\b.{0,60}: rank \d{1,7} has \[\d{1,9}(?P<one>[\d, ]{0,80})\], rank \d{1,7} "
                      r"has \[\d{1,9}(?P<other>[\d, ]{0,80})\]")  # fmt: skip

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _UNUSED = re.compile(
     r"Parameters which did not receive grad for rank (?P<rank>\d{1,7}): (?P<names>[A-Za-z_][\w.]{0,200}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.lines.speakers import rank_of
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _KEYS = re.compile(r"(?:wait timeout after \d{1,9} ?ms|Timeout waiting)[^\n]{0,20}keys?: (?P<keys>/\S{1,200})")
 _MAKES = re.compile(r"\bin (?P<call>new_group|new_subgroups\w{0,20}|_new_group_with_tag)\b")

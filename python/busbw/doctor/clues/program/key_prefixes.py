@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LISTS = re.compile(
     r"(?P<which>[Mm]issing|[Uu]nexpected)(?: key\(s\) in state_dict: |_keys=\[|[ _]keys?(?:\(s\))?: ?\[?)"

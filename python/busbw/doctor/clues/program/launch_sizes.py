@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from math import prod
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 MOST_THREADS, USUAL_SHARED = 1024, 49_152
 """Of a block, on every GPU; bytes of shared memory that a kernel gets without asking for more."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LAGS = re.compile(r"\brank (?P<rank>\d{1,6}) lags")
 _DUMP = re.compile(r"^Timeout \(\d{1,3}:\d\d:\d\d(?:\.\d{1,6})?\)!|^Fatal Python error: [^\n]{1,80}", re.MULTILINE)

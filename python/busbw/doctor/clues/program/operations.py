@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _HEAD = re.compile(r"ranks have different (?P<op>\w{3,30}) operation counts")
 _GROUP = re.compile(r"^\W{0,12}(?P<many>\d{1,7}) ranks? (?:have|has) launched up to operation (?P<number>\d{1,18})\s*$")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from math import prod
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _VIEW = re.compile(
     r"shape '\[(?P<shape>-?\d{1,9}(?:, ?-?\d{1,9}){1,9})\]' is invalid for input of size (?P<size>\d{1,15})\b"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _FRAME = re.compile(r"\b(?:wpe|position_embeddings?|embed_positions|pos_emb\w{0,10}|position_ids)\b[^\n]{0,40}\(")
 _ROOM = re.compile(r"\b(?P<name>n_positions|max_position_embeddings|n_ctx)['\"]?\s?[=:]\s?(?P<n>\d{2,7})\b")

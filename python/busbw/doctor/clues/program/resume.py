@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _BEGUN = re.compile(
     r"^(?P<front>[^\n]{0,160}?)\b(?:begin\w{0,4}|start(?:s|ed|ing)?|resum(?:e|es|ed|ing)|continu(?:e|es|ed|ing)|restored)\b"

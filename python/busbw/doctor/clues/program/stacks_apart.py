@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.speakers import rank_of
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _HEAD = re.compile(
     r"^.{0,60}?(?:\bProcess (?P<pid>\d{1,9}): |(?P<thread>\bThread 0x[0-9a-fA-F]{1,16} (?:\(\w{1,12}\)|\[))"

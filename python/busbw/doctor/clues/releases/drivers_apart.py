@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.reading.heads import host_of
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _VERSION = re.compile(
     r"(?:^|^(?P<before>[A-Za-z][\w.-]{1,80}): {1,4}[^\n]{0,40}?)"

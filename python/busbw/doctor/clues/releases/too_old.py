@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 
 from busbw.doctor.clues.machine.platforms import of_topology
-from busbw.doctor.clues.texts import Sharper, named
+from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.shown_texts import Text, named
 
 _LOADED = re.compile(
     r"\bNCCL version (?P<a>2\.\d{1,2}(?:\.\d{1,2})?)\b|\busing nccl==(?P<b>2\.\d{1,2}(?:\.\d{1,2})?)\b"

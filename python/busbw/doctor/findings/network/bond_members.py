@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from busbw.base.secrets import shortened
-from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.prompts import host_before
-from busbw.doctor.shown_texts import Text, texts_of
+from busbw.doctor.shown_texts import Text, named, texts_of
 from busbw.doctor.signature import Stage
 
 NAME = "bond-members"
@@ -37,10 +35,6 @@ class _Port:
     takes_part: bool
     partner: str
     seen: Evidence
-
-
-def _named(text: str, limit: int = 60) -> str:
-    return clean(shortened(text.strip(), limit))
 
 
 def examine(facts: Facts) -> Iterator[Finding]:
@@ -70,10 +64,10 @@ def _ports(text: Text, active: re.Match[str], end: int) -> Iterator[_Port]:
 
 def _finding(text: Text, at: int, ports: list[_Port], left_out: list[_Port]) -> Finding:
     files = [found["name"] for found in _FILE.finditer(text.text, max(0, at - _ABOVE), at)]
-    bond = _named(files[-1]) if files else "a bond"
+    bond = named(files[-1]) if files else "a bond"
     host = host_before(text, at)
-    on = f" on {_named(host, 40)}" if host else ""
-    names = _named(", ".join(each.name for each in left_out))
+    on = f" on {named(host, 40)}" if host else ""
+    names = named(", ".join(each.name for each in left_out))
     who = f"port {names} of {bond}{on} takes" if len(left_out) == 1 else f"ports {names} of {bond}{on} take"
     carry = len(ports) - len(left_out)
     return Finding(
