@@ -46,7 +46,6 @@ def test_rank_and_time_in_front_belong_to_what_is_found(streamed: bool, tmp_path
         "step 1 loss 2.1",
         "Traceback (most recent call last):",
         "torch.OutOfMemoryError: CUDA out of memory.",
-        "step 2 loss 2.0",
         "bye",
     ]
     path = tmp_path / "job.log"

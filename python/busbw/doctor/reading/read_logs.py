@@ -104,7 +104,10 @@ class _Fronts:
             start = read_start(file.path, LEARNED_FROM)
             text = start.decode("utf-8", "replace")
             self._objects, self._typed = is_json_log(start.lstrip()), as_typed(text) != text
-            lines = as_typed(text).splitlines()[:-1]
+            lines = as_typed(text).splitlines()
+            if len(start) >= LEARNED_FROM:
+                # The last one is torn.
+                lines = lines[:-1]
             self._cuts = () if self._objects else learned(lines)
 
     def off(self, lines: Iterable[tuple[int, bytes]]) -> Iterable[tuple[int, bytes]]:
