@@ -20,7 +20,10 @@ class Severity(Enum):
     @property
     def rank(self) -> int:
         """0 for the worst."""
-        return list(Severity).index(self)
+        return _RANKS[self.value]
+
+
+_RANKS = {each.value: at for at, each in enumerate(Severity)}
 
 
 @dataclass(frozen=True, slots=True)

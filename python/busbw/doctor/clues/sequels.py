@@ -347,11 +347,11 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
     for link in _LINKS:
         if finding.name not in link.sequels or link.never.search(finding.title) or not _all_say(finding, link.only):
             continue
-        for cause in loud:
+        for cause in (each for each in loud if each.name == link.cause):
             said = (cause.title, *(seen.fact for seen in cause.evidence))
             if cause.severity.rank > finding.severity.rank or (link.first and _stands_before(finding, cause)):
                 continue
-            if cause.name == link.cause and any(map(link.words.search, said)):
+            if any(map(link.words.search, said)):
                 return _note(finding, cause)
     if finding.name == "ib-invalid-gid" and _all_say(finding, _GID_CHANGES):
         causes = [each for each in loud if each.severity is Severity.ERROR and each.stage < Stage.NETWORK]

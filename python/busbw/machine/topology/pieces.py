@@ -40,6 +40,8 @@ _SHOWS = re.compile(
     r"(?: \[\w{4}\])?: ",
     re.MULTILINE,
 )
+_SHOWN = ("<system version=", "<nvidia_smi_log", "GPU0", "Link ", "controller", "ridge", "accelerators")
+"""Words, one of which that takes: a text without them costs no search."""
 _XML = (("<system", "</system>"), ("<nvidia_smi_log", "</nvidia_smi_log>"))
 _CELLS = r"(?:X|NV\d{1,3}|SYS|SOC|NODE|PHB|PXB|PIX)"
 _ROW = re.compile(rf"\s*(?:GPU|NIC|mlx\d_|[a-z]\w{{1,20}})\w{{0,20}}\s+{_CELLS}(?:\s+{_CELLS})*(?:\s+[\d,N/A-]+)*\s*$")
@@ -93,7 +95,7 @@ class Pieces:
 
 def shows_machine(text: str) -> bool:
     """Whether some output of those that are read stands in the text."""
-    return _SHOWS.search(text) is not None
+    return any(word in text for word in _SHOWN) and _SHOWS.search(text) is not None
 
 
 def read_pieces(text: str, source: str) -> Pieces | None:
