@@ -25,6 +25,18 @@ class _Link:
 
 
 _LINKS = (
+    # The peers of a process that the kernel or the scheduler ended get no answer from it, or are refused.
+    _Link(
+        "host-memory",
+        re.compile(r"oom[-_ ]?kill|OOM ?Killed|Out of memory: Kill|Killed process|emory cgroup|signal: Killed"),
+        frozenset({"ib-retry", "ib-completion-error", "connection-refused"}),
+    ),
+    _Link(
+        "job-cancelled",
+        re.compile(r"PREEMPT|higher priority"),
+        frozenset({"ib-retry", "ib-completion-error", "connection-refused", "nccl-error"}),
+        first=True,
+    ),
     # Ranks that are there twice leave others that never come.
     _Link("rank-count", re.compile(r"already checked in"), frozenset({"init-incomplete"})),
     _Link("init-incomplete", re.compile(r"get no answer"), frozenset({"nccl-error"})),
