@@ -16,6 +16,7 @@ from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
 from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
+from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
@@ -77,6 +78,7 @@ from busbw.doctor.clues.network.neighbours import unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
+from busbw.doctor.clues.network.one_peer import one_peer_alone
 from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.overlays import overlay_dropped
@@ -162,6 +164,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (
+        *(ranks_on_two_hosts,),
         *(file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun, closed_by_zone),
         *(blocked_ports,),
     ),
@@ -209,6 +212,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
         *(given_by_program, address_of_node, port_without_answer),
+        *(ranks_on_two_hosts,),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
@@ -216,10 +220,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
         *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, unresolved),
         *(limited_members, one_nic_alone),
+        *(one_peer_alone,),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
         *(gid_shifted, gid_that_works, limited_members, one_nic_alone),
+        *(one_peer_alone,),
     ),
     "ib-connect-timeout": (
         *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
@@ -249,6 +255,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
         *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
         *(address_of_node, port_without_answer, worlds_of_nodes),
+        *(ranks_on_two_hosts,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (

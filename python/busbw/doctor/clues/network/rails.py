@@ -24,6 +24,8 @@ _CARRIED = re.compile(
 )
 """What comes once connections are up. That a channel goes `via NET/IB` is said before anything connects."""
 _SEVERAL = re.compile(r"NET/IB ?: Using \[0\][^\n]{1,60}\[1\]")
+_USING = re.compile(r"NET/IB ?: Using \[0\]")
+"""NCCL's list of NICs, of which one alone makes no rails."""
 _HELD = re.compile(
     rf"^(?P<name>[a-z][\w.-]{{0,20}}?)(?:@\S{{1,20}})?\s{{1,20}}UP\s{{1,20}}(?P<brief>{_IP})/(?P<bits>\d{{1,2}})"
     rf"|^\s{{1,12}}inet (?P<long>{_IP})/(?P<long_bits>\d{{1,2}})\b[^\n]{{0,80}} (?P<dev>[a-z][\w.-]{{0,20}})$",
@@ -54,7 +56,7 @@ def rails_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         return Sharper(
             f"the NICs of two subnets cannot reach each other over RoCE: {one}, and no route joins them",
             f"where each subnet is a rail: {_CURE}. Else give both NICs addresses of one subnet and VLAN"
-            if rails
+            if rails or not any(_USING.search(each.text) for each in texts)
             else _ONE_SUBNET,
             (text.evidence(first.start()),),
         )
@@ -89,7 +91,8 @@ def _addresses_apart(failed: re.Match[str], texts: Sequence[Text]) -> Sharper | 
         for text, row in ends
     ]
     return Sharper(
-        f"the RoCE NICs of two hosts have addresses of different subnets, and no route joins them: {' and '.join(said)}",
+        "the RoCE NICs of two hosts have addresses of different subnets, and no route joins them: "
+        f"{' and '.join(said)}",
         f"give the one that was set up wrongly an address of the other's subnet ({_network(ends[0][1])} or "
         f"{_network(ends[1][1])}), as its host's netplan, nmcli or provisioning has it. Or add routes between the "
         "subnets, on switches and hosts. Then ping -I ADDRESS reaches the peer. GID index, firewall and "
