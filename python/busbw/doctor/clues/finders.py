@@ -218,7 +218,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, unresolved),
+        *(gid_without_interface, gid_shifted, gid_is_empty, gid_that_works, roce_without_address, unresolved),
         *(limited_members, one_nic_alone),
         *(one_peer_alone,),
     ),
@@ -229,7 +229,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "ib-connect-timeout": (
         *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
-        *(gid_that_works, roce_without_address, rails_apart),
+        *(gid_is_empty, gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
