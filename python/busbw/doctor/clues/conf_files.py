@@ -53,7 +53,9 @@ def _rows(text: Text) -> Iterator[tuple[str, InFile, int]]:
         at, here = asked.end() + 1, ""
         for line in text.text[at : at + 100 * _LINES].split("\n")[:_LINES]:
             if (gone := _ABSENT.search(line)) is not None:
-                paths = [each for each in paths if not gone["path"].endswith(each.removeprefix("~").removeprefix("$HOME"))]
+                paths = [
+                    each for each in paths if not gone["path"].endswith(each.removeprefix("~").removeprefix("$HOME"))
+                ]
             elif (head := _HEAD.match(line)) is not None:
                 here = head["path"]
             elif (row := _ROW.match(line)) is not None:

@@ -46,13 +46,16 @@ from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
+from busbw.doctor.clues.memory.left_in_shm import left_in_shm
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
+from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
 from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
@@ -188,7 +191,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
         *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
-    "wrong-interface": (one_address_of_two, first_is_tunnel, given_by_program, interface_with_address),
+    "wrong-interface": (
+        *(one_address_of_two, first_is_tunnel, given_by_program, on_default_bridge, interface_with_address),
+    ),
+    "shm-full": (left_in_shm,),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
@@ -239,6 +245,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_shifted,),
     ),
     "ibv-call-failed": (
+        *(refused_by_cgroup,),
         *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_is_empty),
         *(gid_without_interface,),
     ),
@@ -295,7 +302,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "message-truncated": (forced_relaxed, releases_apart),
     "networks-differ": (none_active,),
     "wrong-results": (forced_relaxed,),
-    "ib-devices-missing": (not_given,),
+    "ib-devices-missing": (refused_by_cgroup, not_given),
     "nic-missing": (not_given,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
