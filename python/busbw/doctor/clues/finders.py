@@ -14,7 +14,13 @@ from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_l
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
-from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
+from busbw.doctor.clues.launch.pods import (
+    headless,
+    killed_at_limit,
+    pending_pod,
+    without_service,
+    worker_not_ready,
+)
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
@@ -175,7 +181,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
-    "dns": (read_as_octal, headless, worker_not_ready),
+    "dns": (read_as_octal, headless, worker_not_ready, without_service),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),

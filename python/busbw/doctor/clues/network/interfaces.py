@@ -90,6 +90,7 @@ def _without_address(value: str, wanted: Sequence[str], text: Text) -> Sharper |
     verb = "is" if len(others) == 1 else "are"
     listed = f": with an address there {verb} {named(', '.join(others[:6]), 100)}" if others else ""
     use = f"={others[0]}" if len(others) == 1 else " to the one of these that reaches the other nodes"
+    use = use if others else " to one with an address that reaches the other nodes"
     return Sharper(
         f"NCCL_SOCKET_IFNAME={named(value)} names an interface that {'is DOWN and ' if down else ''}has no "
         f"address{on}{listed}",
