@@ -30,8 +30,8 @@ _LARGE = (
 
 BESIDE_ROWS = {
     "memlock": rf"""
-{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB where the ranks run, though another shell has
- none: too low for RDMA, and set by what starts the ranks ;
+{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB where the ranks run, though
+ another shell has none: too low for RDMA, and set by what starts the ranks ;
  LimitMEMLOCK=infinity for what starts them, and restart it: slurmd's unit (with PropagateResourceLimitsExcept=MEMLOCK
  in slurm.conf), the container runtime, sshd; docker --ulimit memlock=-1. ulimit -l within the job must say unlimited
 {_SMALL} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB here, too low for RDMA ; {{fix}}

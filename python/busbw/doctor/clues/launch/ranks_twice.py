@@ -24,9 +24,15 @@ _WORLD = re.compile(
 _LOCAL = re.compile(r"\blocal[ _]?rank[ =:]{1,3}(?P<local>\d{1,4})\b", re.IGNORECASE)
 _HOST = re.compile(
     r"^(?P<front>[A-Za-z][\w.-]{0,60}): |\b(?:host(?:name)?|node)(?:=|: ?| )(?P<said>[A-Za-z][\w.-]{0,60})(?![\w.=:-])"
-    r"|\bon (?:host |node )?(?P<on>[A-Za-z](?=[\w.-]{0,60}\d)[\w.-]{0,60})(?![\w.=:-])"
+    r"|\bon (?:host |node )?"
+    r"(?P<on>(?!GPU|gpu|cuda|CUDA|device|port|rank)[A-Za-z](?=[\w.-]{0,60}\d)[\w.-]{0,60})(?![\w.=:-])"
 )
 """The host of a line, as pdsh and ssh loops put it in front, or as the line says it."""
+_OF_PART = re.compile(
+    r"NCCL INFO|\b(?:[tdpecsm]p|local|node|machine|group|stage|parallel|data|tensor|pipeline|model|expert)[ _-]?$",
+    re.IGNORECASE,
+)
+"""What stands in front of a rank that is none of the whole job."""
 _GIVEN = re.compile(r"--(?:node|machine)[_-]rank[ =][\"']?\$\{?(?P<name>[A-Za-z_]\w{1,40})")
 _OF_SRUN = frozenset({"SLURM_NODEID", "SLURM_PROCID"})
 _FEWEST = 2
@@ -83,10 +89,10 @@ def _ranks(text: Text) -> Iterator[tuple[str, int, int, int]]:
     """Host, rank, size of the world, and place of each line in which a rank names itself."""
     for found in islice(_RANK.finditer(text.text), _MOST):
         world = _WORLD.search(found["rest"])
-        if world is None:
+        if world is None or _OF_PART.search(found["front"]):
             continue
         size, rank = int(world["of"] or world["world"]), int(found["rank"])
-        at = _HOST.search(f"{found['front']}{found['rest']}") if not _HOST.match(found[0]) else _HOST.match(found[0])
+        at = _HOST.match(found[0]) or _HOST.search(f"{found['front']}{found['rest']}")
         local = _LOCAL.search(found[0])
         if at is None or rank >= size or (local is not None and int(local["local"]) > rank):
             continue

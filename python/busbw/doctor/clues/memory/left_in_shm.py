@@ -44,20 +44,20 @@ _LEAST_MIB = 1024
 
 def left_in_shm(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """What `df` says of a large /dev/shm, and which files fill it."""
-    full = next(
+    filled = next(
         ((text, found) for text in texts for found in _DF.finditer(text.text) if _mib(found["size"]) >= _LEAST_MIB),
         None,
     )
-    if full is None:
+    if filled is None:
         return None
-    text, row = full
+    text, row = filled
     host = host_before(text, row.start())
     on = f" of {named(host, 40)}" if host else ""
     files = [(each, found) for each in texts for found in islice(_FILE.finditer(each.text), _MOST)]
     sums: dict[tuple[str, str], float] = defaultdict(float)
-    for _, found in files:
-        kind = _KIND.match(found["name"])
-        sums[(kind[0] if kind else found["name"][:12], found["user"])] += _mib(found["size"])
+    for _, each in files:
+        kind = _KIND.match(each["name"])
+        sums[(kind[0] if kind else each["name"][:12], each["user"])] += _mib(each["size"])
     most = sorted(sums, key=lambda each: -sums[each])
     what = f"{row['used']} of {row['size']}"
     seen: tuple[Evidence, ...] = (text.evidence(row.start()),)

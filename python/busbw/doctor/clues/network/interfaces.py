@@ -19,7 +19,7 @@ _BRIEF = re.compile(
 )
 _LONG = re.compile(r"^\d{1,4}: (?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})?: <[A-Z_,-]{2,100}>", re.MULTILINE)
 _OF_CLASS = re.compile(
-    r"^[^\n]{0,120}[#$>] ?ls (?:-1 )?/sys/class/net/?[ \t]*\n(?P<names>(?:[a-z][\w.@-]{0,20}[ \t\n]{1,8}){1,40})",
+    r"^[^\n]{0,120}[#$>] ?ls (?:-1 )?/sys/class/net/?[ \t]*\n(?P<names>(?:[a-z][\w.@-]{0,20}(?:[ \t\n]{1,8}|$)){1,40})",
     re.MULTILINE,
 )
 _ECHO = re.compile(r"^[^\n]{0,160}[#$>] ?echo (?P<asked>[^\n|;&>]{4,200})\n(?P<said>[^\n]{1,200})$", re.MULTILINE)

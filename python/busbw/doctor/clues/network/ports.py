@@ -123,7 +123,7 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
                     "end the process: it is another job's",
                     (*seen, text.evidence(other.start())),
                 )
-            if launcher and (runs := _runs_well(texts, listens=True)) is not None:
+            if launcher and (runs := _runs_well(texts)) is not None:
                 return _of_another_job(f"the port ({found['port']}) is taken by {who}, the launcher of", (*seen, runs))
             return Sharper(
                 f"the port ({found['port']}) is taken by {who}{', a launcher of an earlier run' if launcher else ''}",
@@ -159,23 +159,23 @@ _RUNS = re.compile(
     re.IGNORECASE,
 )
 """How people tell that another job of theirs works on that host."""
-_OWN_GPUS = re.compile(
-    r"\bCUDA_VISIBLE_DEVICES=[\"']?[1-9][\d,]{0,60}[\"']? [^\n]{0,80}\b(?:torchrun|accelerate|deepspeed)\b"
-    r"|\bdeepspeed [^\n]{0,80}--include[ =]\S{0,20}:[1-9]"
-)
-"""A launch on the later GPUs of a host: its first ones are another job's."""
 _NOT_ANY_MORE = re.compile(
-    r"\b(?:no|not|n't|nothing|none|killed|crashed|died|ended|stopped|was|before)\b", re.IGNORECASE
+    r"\b(?:no|not|n't|nothing|none|never|without|any|if|whether|unless|killed|crashed|died|ended|stopped|was|were|before"
+    r"|longer|anymore)\b|n't\b",
+    re.IGNORECASE,
 )
+"""What says around it that none does."""
+_AROUND = 24
 
 
-def _runs_well(texts: Sequence[Text], *, listens: bool = False) -> Evidence | None:
-    """The line that tells of another job on that host, which runs; where one listens, its GPUs tell as well."""
+def _runs_well(texts: Sequence[Text]) -> Evidence | None:
+    """The line that tells of another job on that host, which runs."""
     for text in texts:
-        for words in (_RUNS, _OWN_GPUS) if listens else (_RUNS,):
-            for found in words.finditer(text.text):
-                if _NOT_ANY_MORE.search(found[0]) is None:
-                    return text.evidence(found.start())
+        for found in _RUNS.finditer(text.text):
+            front = text.text[max(0, found.start() - _AROUND) : found.start()].rpartition("\n")[2]
+            rear = re.split(r"[.,;\n]", text.text[found.end() : found.end() + 3 * _AROUND], maxsplit=1)[0]
+            if _NOT_ANY_MORE.search(f"{front}{found[0]}{rear}") is None:
+                return text.evidence(found.start())
     return None
 
 
