@@ -48,7 +48,7 @@ def one_peer_alone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     seen = tuple(text.evidence(found.start()) for text, found in said[:1])
     if len(hcas) > 1:
         return Sharper(
-            f"one host alone does not answer, {who}: packets of {from_where} to it get no answer, over "
+            f"one host does not answer, {who}: packets of {from_where} to it get no answer, over "
             f"{len(hcas)} of its NICs, and all others do",
             f"look at {who} first: whether it is up, whether its rank ended before (its own log, dmesg, Xid, OOM), and "
             "at its links (ibstat). Drain it, and go on from the last checkpoint. Longer timeouts do not mend it",

@@ -70,8 +70,8 @@ def rails_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
 
 
 _ONE_SUBNET = (
-    "give both NICs addresses of one subnet and VLAN (ip -br addr on both hosts; netplan, nmcli or the provisioning), "
-    "or give the network and the hosts a route between the two subnets (ip route get ADDRESS). Then ping -I ADDRESS "
+    "give both NICs addresses of one subnet and VLAN (ip -br addr on both hosts; netplan, nmcli or the provisioning). "
+    "Or give the network and the hosts a route between the two subnets (ip route get ADDRESS). Then ping -I ADDRESS "
     "reaches the peer. GID index, firewall and NCCL_SOCKET_IFNAME have no part in it; until then NCCL_IB_DISABLE=1"
 )
 
