@@ -13,7 +13,7 @@ _PROMPT = re.compile(
     # The name of a Python environment may stand before it.
     rf"^{STAMP}(?:\([\w.-]{{1,40}}\) )?"
     rf"(?:\[?[\w.-]{{1,32}}@(?P<user>{_HOST})(?::[^\n$#]{{0,60}}| [^\n$#]{{0,60}}\])? ?[$#] ?\S"
-    rf"|\[?(?P<bare>{_HOST})\]?(?::[^\n$#\s]{{0,60}})?[$#] \S"
+    rf"|\[?(?P<bare>{_HOST})\]?(?::[^\n$#\s]{{0,60}})?(?: ?\$|#) \S"
     rf"|(?:\+ |[^\n]{{0,60}}[$#] ?)hostname(?: -\w)?\s{{0,3}}\n{STAMP}(?P<told>[A-Za-z][\w.-]{{0,60}})\s{{0,3}}$"
     rf"|[^\n]{{0,60}}[$#] ssh (?:-\w \S{{1,40}} |-\w )*(?:[\w.-]{{1,32}}@)?(?P<far>[A-Za-z][\w.-]{{0,60}}) \S"
     rf"|(?:-{{2,8}}|={{2,8}}|#{{2,8}}) ?(?:node-check |node |host |on )(?P<head>[A-Za-z][\w.-]{{0,60}})\b"

@@ -14,6 +14,7 @@ from busbw.doctor import at_limit
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.lines.hit import MAX_WHO, Hit
 from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.meanings.particulars import WENT_ON
 from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, only_aborted, placed, speakers
 from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
@@ -351,7 +352,7 @@ def _warns(found: Found) -> bool:
 def _finding(signature: Signature, found: Found, cause: Signature | None, *, one_node: bool, survived: bool) -> Finding:
     title = _title(signature, found)
     if survived:
-        title += " (the job went on after it)"
+        title += WENT_ON
     passed = survived or (one_node and signature.between_nodes)
     # NCCL goes on without a device of which it warns, and the next job over hosts is slower by that.
     # Of EFA that alone counts between hosts: one host has other ways.

@@ -14,8 +14,15 @@ from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_l
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
-from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, worker_not_ready
+from busbw.doctor.clues.launch.pods import (
+    headless,
+    killed_at_limit,
+    pending_pod,
+    without_service,
+    worker_not_ready,
+)
 from busbw.doctor.clues.launch.probes import killed_while_loading
+from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
@@ -45,13 +52,16 @@ from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
+from busbw.doctor.clues.memory.left_in_shm import left_in_shm
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
+from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
 from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
@@ -77,6 +87,7 @@ from busbw.doctor.clues.network.neighbours import unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
+from busbw.doctor.clues.network.one_peer import one_peer_alone
 from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.overlays import overlay_dropped
@@ -162,6 +173,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (
+        *(ranks_on_two_hosts,),
         *(file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun, closed_by_zone),
         *(blocked_ports,),
     ),
@@ -169,7 +181,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
-    "dns": (read_as_octal, headless, worker_not_ready),
+    "dns": (read_as_octal, headless, worker_not_ready, without_service),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (same_node_rank, sequence_in_parts),
@@ -185,7 +197,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
         *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
-    "wrong-interface": (one_address_of_two, first_is_tunnel, given_by_program, interface_with_address),
+    "wrong-interface": (
+        *(one_address_of_two, first_is_tunnel, given_by_program, on_default_bridge, interface_with_address),
+    ),
+    "shm-full": (left_in_shm,),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
@@ -209,21 +224,24 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
         *(given_by_program, address_of_node, port_without_answer),
+        *(ranks_on_two_hosts,),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, unresolved),
+        *(gid_without_interface, gid_shifted, gid_is_empty, gid_that_works, roce_without_address, unresolved),
         *(limited_members, one_nic_alone),
+        *(one_peer_alone,),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
         *(gid_shifted, gid_that_works, limited_members, one_nic_alone),
+        *(one_peer_alone,),
     ),
     "ib-connect-timeout": (
         *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
-        *(gid_that_works, roce_without_address, rails_apart),
+        *(gid_is_empty, gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
@@ -233,6 +251,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_shifted,),
     ),
     "ibv-call-failed": (
+        *(refused_by_cgroup,),
         *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_is_empty),
         *(gid_without_interface,),
     ),
@@ -249,6 +268,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
         *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
         *(address_of_node, port_without_answer, worlds_of_nodes),
+        *(ranks_on_two_hosts,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
@@ -288,7 +308,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "message-truncated": (forced_relaxed, releases_apart),
     "networks-differ": (none_active,),
     "wrong-results": (forced_relaxed,),
-    "ib-devices-missing": (not_given,),
+    "ib-devices-missing": (refused_by_cgroup, not_given),
     "nic-missing": (not_given,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),

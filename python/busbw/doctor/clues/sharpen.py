@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.conf_files import with_file
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.refuted import without_refuted
@@ -66,7 +67,7 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that what stands beside them decides, by that."""
     texts = texts_of(facts)
     told = [
-        with_other_release(without_excluded(_told(each, facts, texts), texts), texts)
+        with_other_release(with_file(without_excluded(_told(each, facts, texts), texts), texts), texts)
         if each.severity is not Severity.NOTE
         else each
         for each in findings

@@ -19,6 +19,9 @@ _FUSED = r"NET/IB : Made virtual device \[\d{1,3}\] name=(?P<name>\w{2,40}(?:\+\
 _SMALL = (
     r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}\n(?P<kib>\d{1,6})\s*$"
     r"|\bmax locked memory\s[^\n]{0,60}\s(?P<kib_>\d{1,6})\s*$"
+    # Tasks of a launcher put their host in front, and other limits behind it.
+    r"|\b(?:srun|mpirun|mpiexec|pdsh|clush)\b(?![^\n]{0,200}ulimit -n[^\n]{0,60}ulimit -l)[^\n]{0,200}\bulimit -l\b"
+    r"[^\n]{0,80}\n[A-Za-z][\w.-]{0,60}:? {1,4}(?P<kib__>\d{1,6})(?: {1,4}(?:\d{1,12}|unlimited)){0,4}\s*$"
 )
 """A limit on locked memory that a shell shows, in KiB."""
 _LARGE = (
@@ -27,11 +30,11 @@ _LARGE = (
 
 BESIDE_ROWS = {
     "memlock": rf"""
-{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}} KiB where the ranks run, though another shell has
- none: too low for RDMA, and set by what starts the ranks ;
+{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB where the ranks run, though
+ another shell has none: too low for RDMA, and set by what starts the ranks ;
  LimitMEMLOCK=infinity for what starts them, and restart it: slurmd's unit (with PropagateResourceLimitsExcept=MEMLOCK
  in slurm.conf), the container runtime, sshd; docker --ulimit memlock=-1. ulimit -l within the job must say unlimited
-{_SMALL} ; the limit on locked memory is {{kib}}{{kib_}} KiB here, too low for RDMA ; {{fix}}
+{_SMALL} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB here, too low for RDMA ; {{fix}}
 """,
     "duplicate-gpu": rf"""
 {_OF_SERVER} && {_CARD.format(0)} && !{_CARD.format(1)}

@@ -46,15 +46,20 @@ def _all() -> dict[str, tuple[Particular, ...]]:
 PARTICULARS = _all()
 
 
+WENT_ON = " (the job went on after it)"
+"""How the title ends of what cost a job nothing: it is still to be told for what it was."""
+
+
 def with_particular(finding: Finding) -> Finding:
     """The finding as the first of its particulars that its evidence holds tells it."""
-    if finding.severity is Severity.NOTE:
+    plain = finding.title.removesuffix(WENT_ON)
+    if finding.severity is Severity.NOTE and (plain == finding.title or plain.startswith("follows from ")):
         return finding
     for each in PARTICULARS.get(finding.name, ()):
         for seen in finding.evidence:
             if found := each.words.search(seen.fact):
                 groups = {name: clean(shortened(text, 80)) for name, text in found.groupdict().items() if text}
                 empty = dict.fromkeys(each.words.groupindex, "")
-                title = each.title.format_map({"title": finding.title, **empty, **groups})
-                return replace(finding, title=title, fix=each.cure)
+                title = each.title.format_map({"title": plain, **empty, **groups})
+                return replace(finding, title=title + finding.title[len(plain) :], fix=each.cure)
     return finding

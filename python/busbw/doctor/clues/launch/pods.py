@@ -63,6 +63,55 @@ def headless(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
     return None
 
 
+_SERVICES = re.compile(
+    r"^[^\n]{0,120}[#$>] ?kubectl (?:-n \S{1,63} |--namespace[ =]\S{1,63} )?get "
+    r"(?:[a-z/]{1,20},){0,4}(?:svc|services?|all)(?:,[a-z/]{1,20}){0,4}"
+    r"(?: --?[a-zA-Z][\w=-]{0,60}(?: [a-z][\w-]{0,62})?){0,4}"
+    r"\s{0,4}\n(?P<rows>(?:[^\n]{1,300}\n?){1,60})",
+    re.MULTILINE,
+)
+"""A list of all services: one that names a service, or is filtered, does not tell which others there are."""
+_SERVICE = re.compile(
+    r"^\s{0,4}(?:[a-z0-9-]{1,63}\s{1,40})?(?:service/)?(?P<name>[a-z][a-z0-9-]{0,62})\s{1,60}"
+    r"(?:ClusterIP|NodePort|LoadBalancer|ExternalName)\b",
+    re.MULTILINE,
+)
+_POD_ROW = re.compile(
+    r"^\s{0,4}(?:[a-z0-9-]{1,63}\s{1,40})?(?:pod/)?(?P<name>[a-z0-9][a-z0-9-]{1,60}-0)\s{1,60}\d{1,3}/\d{1,3}\s",
+    re.MULTILINE,
+)
+_SHORT = re.compile(
+    r"(?:addresses of \(|resolve host(?:name)?:? |getaddrinfo\W{1,3}|: )(?P<name>[a-z][a-z0-9-]{2,62})(?=[,: )]|$)"
+)
+"""A name without dots that does not resolve: in Kubernetes that of a service in the own namespace."""
+
+
+def without_service(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The name is that of no service which the namespace has, as `kubectl get svc` lists them."""
+    said = "\n".join((finding.title, *(seen.fact for seen in finding.evidence)))
+    asked = list(dict.fromkeys(found["name"] for found in _SHORT.finditer(said)))
+    for text in texts:
+        for listed in _SERVICES.finditer(text.text):
+            names = [each["name"] for each in _SERVICE.finditer(listed["rows"])]
+            name = next((each for each in asked if each not in names), None)
+            if not names or name is None:
+                continue
+            pods = [each["name"] for each in _POD_ROW.finditer(text.text)]
+            if name in pods:
+                continue
+            first = pods[0] if pods else "POD-0"
+            called = f", and the first pod is called {named(first)}" if pods else ""
+            return Sharper(
+                f"there is no service {named(name)}, so that the name does not resolve: kubectl lists "
+                f"{named(', '.join(names[:4]), 80)} alone{called}",
+                f"make a headless service {named(name)} (clusterIP: None, publishNotReadyAddresses: true) whose "
+                f"selector fits the first pod. Or one that the StatefulSet names in spec.serviceName, and give "
+                f"{named(first)}.SERVICE as the address of rank 0. DNS itself, IPv6 and firewalls need no repair",
+                (text.evidence(listed.start("rows")),),
+            )
+    return None
+
+
 _PENDING = re.compile(
     r"^\s{0,4}(?:(?:[a-z0-9-]{1,63})\s{1,40})?(?:pod/)?(?P<pod>[a-z0-9][a-z0-9.-]{1,120})\s{1,40}0/\d{1,3}\s{1,12}Pending\b",
     re.MULTILINE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from busbw.doctor.clues.conf_files import in_files
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -12,13 +13,13 @@ from busbw.doctor.prompts import host_before
 from busbw.doctor.shown_texts import Text, named
 
 _BRIEF = re.compile(
-    r"^(?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})? {2,30}(?:UP|DOWN|UNKNOWN) "
-    r"(?:\s{0,20}(?P<ip>\d{1,3}(?:\.\d{1,3}){3})/)?",
+    r"^(?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})? {2,30}(?P<state>UP|DOWN|UNKNOWN)(?: |$)"
+    r"(?:[ \t]{0,20}(?P<ip>\d{1,3}(?:\.\d{1,3}){3})/)?",
     re.MULTILINE,
 )
 _LONG = re.compile(r"^\d{1,4}: (?P<name>[a-z][\w.-]{0,20}?)(?:@\S{1,20})?: <[A-Z_,-]{2,100}>", re.MULTILINE)
 _OF_CLASS = re.compile(
-    r"^[^\n]{0,120}[#$>] ?ls (?:-1 )?/sys/class/net/?[ \t]*\n(?P<names>(?:[a-z][\w.@-]{0,20}[ \t\n]{1,8}){1,40})",
+    r"^[^\n]{0,120}[#$>] ?ls (?:-1 )?/sys/class/net/?[ \t]*\n(?P<names>(?:[a-z][\w.@-]{0,20}(?:[ \t\n]{1,8}|$)){1,40})",
     re.MULTILINE,
 )
 _ECHO = re.compile(r"^[^\n]{0,160}[#$>] ?echo (?P<asked>[^\n|;&>]{4,200})\n(?P<said>[^\n]{1,200})$", re.MULTILINE)
@@ -28,22 +29,32 @@ _INSIDE = re.compile(r"lo|docker|virbr|veth|br-|cni|flannel|cali|tun|kube")
 
 def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """NCCL_SOCKET_IFNAME names an interface that the listing beside the error does not have."""
-    value = facts.value("NCCL_SOCKET_IFNAME") or _echoed(texts, "NCCL_SOCKET_IFNAME")
+    file = in_files(texts).get("NCCL_SOCKET_IFNAME")
+    value = facts.value("NCCL_SOCKET_IFNAME") or _echoed(texts, "NCCL_SOCKET_IFNAME") or (file.value if file else "")
     if not value or value.startswith("^"):
         return None
     wanted = [each.lstrip("=").partition(":")[0] for each in value.split(",") if each.lstrip("=")]
     for text in texts:
         found = list(_BRIEF.finditer(text.text)) or list(_LONG.finditer(text.text))
-        if (apart := _other_names(value, wanted, found, text)) is not None:
+        if (apart := _without_address(value, wanted, text) or _other_names(value, wanted, found, text)) is not None:
             return apart
         listed = next(_OF_CLASS.finditer(text.text), None)
         names = list(dict.fromkeys([each["name"] for each in found] or (listed["names"].split() if listed else [])))
         # NCCL takes a name without = for the begin of names.
         if len(names) < 2 or any(name.startswith(each) for each in wanted for name in names):
             continue
-        use = _between_hosts(found, texts)
+        use = _between_hosts(found, texts) or _only_one([] if found else names)
         name = f"={use}" if use else " to one of these that reaches the other nodes"
         begin = found[0].start() if found else listed.start("names") if listed else 0
+        if file is not None and file.value == value:
+            return Sharper(
+                f"NCCL_SOCKET_IFNAME={named(value)} stands in {file.path}, which NCCL reads itself, and names no "
+                f"network interface of this host: it has {named(', '.join(names[:8]), 100)}",
+                f"delete that line of {file.path}, or set NCCL_SOCKET_IFNAME{name} (ip -br addr): the environment goes "
+                "before the file. To unset it in a shell does nothing. Look at the file on all nodes, and at its other "
+                "lines",
+                (file.evidence, text.evidence(begin)),
+            )
         return Sharper(
             f"NCCL_SOCKET_IFNAME={named(value)} names no network interface of this host: it has "
             f"{named(', '.join(names[:8]), 100)}",
@@ -52,6 +63,55 @@ def not_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
             (text.evidence(begin),),
         )
     return None
+
+
+def _only_one(names: Sequence[str]) -> str:
+    """The only interface of a list of names that leads out of the host."""
+    out = [each for each in names if not _INSIDE.match(each)]
+    return out[0] if len(out) == 1 else ""
+
+
+def _without_address(value: str, wanted: Sequence[str], text: Text) -> Sharper | None:
+    """The interface is there, and it is down or has no address: NCCL takes only interfaces with one."""
+    rows = [(each["name"], *_state(text, each), each) for each in _BRIEF.finditer(text.text)] or [
+        (each["name"], *_state_long(text, each), each) for each in _LONG.finditer(text.text)
+    ]
+    mine = [row for row in rows if row[0].startswith(tuple(wanted))]
+    if not mine or any(held for _, _, held, _ in mine):
+        return None
+    name, down, _, at = mine[0]
+    host = host_before(text, at.start())
+    others = [
+        each
+        for each, is_down, held, row in rows
+        if held and not is_down and not _INSIDE.match(each) and host_before(text, row.start()) == host
+    ]
+    on = f" on {named(host, 40)}" if host else ""
+    verb = "is" if len(others) == 1 else "are"
+    listed = f": with an address there {verb} {named(', '.join(others[:6]), 100)}" if others else ""
+    use = f"={others[0]}" if len(others) == 1 else " to the one of these that reaches the other nodes"
+    use = use if others else " to one with an address that reaches the other nodes"
+    return Sharper(
+        f"NCCL_SOCKET_IFNAME={named(value)} names an interface that {'is DOWN and ' if down else ''}has no "
+        f"address{on}{listed}",
+        f"set NCCL_SOCKET_IFNAME{use} (ip -br addr on both hosts: one network), GLOO_SOCKET_IFNAME likewise. Or bring "
+        f"{named(name, 30)} up: its cable (ethtool {named(name, 30)}: Link detected), ip link set up, and an address "
+        "(netplan, nmcli). NCCL passes over interfaces without an address",
+        (text.evidence(at.start()),),
+    )
+
+
+def _state(text: Text, row: re.Match[str]) -> tuple[bool, bool]:
+    """Whether the interface of a row is down, and whether it has an address."""
+    end = text.text.find("\n", row.start())
+    return row["state"] == "DOWN", "/" in text.text[row.start("state") : end if end >= 0 else len(text.text)]
+
+
+def _state_long(text: Text, row: re.Match[str]) -> tuple[bool, bool]:
+    """The same of an interface as `ip addr` lists it over several lines."""
+    after = _LONG.search(text.text, row.end())
+    block = text.text[row.start() : min(after.start() if after else len(text.text), row.start() + 1500)]
+    return " state DOWN" in block or "NO-CARRIER" in block, "    inet" in block
 
 
 def _other_names(value: str, wanted: Sequence[str], found: Sequence[re.Match[str]], text: Text) -> Sharper | None:

@@ -123,6 +123,8 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
                     "end the process: it is another job's",
                     (*seen, text.evidence(other.start())),
                 )
+            if launcher and (runs := _runs_well(texts)) is not None:
+                return _of_another_job(f"the port ({found['port']}) is taken by {who}, the launcher of", (*seen, runs))
             return Sharper(
                 f"the port ({found['port']}) is taken by {who}{', a launcher of an earlier run' if launcher else ''}",
                 f"where that is a left-over of this job, end it (kill {found['pid']}"
@@ -130,6 +132,50 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
                 "another port (torchrun --master-port, MASTER_PORT=29501; --standalone for one node)",
                 tuple(seen),
             )
+    # Nobody looked who holds it, and the one who asks tells of the other job.
+    if finding.title.startswith("the port") and (runs := _runs_well(texts)) is not None:
+        return _of_another_job(f"{finding.title.partition(' is taken')[0]} is taken by", (runs,))
+    return None
+
+
+def _of_another_job(who: str, seen: tuple[Evidence, ...]) -> Sharper:
+    return Sharper(
+        f"{who} another job of this host, which runs: both use the same port",
+        "give each job a port of its own: torchrun --master-port 29501 (MASTER_PORT; accelerate --main_process_port, "
+        "deepspeed --master_port). Or --rdzv-backend=c10d with --rdzv-endpoint=localhost:0 on one host, which takes a "
+        "free one. Leave the other job alone: it is no left-over",
+        seen,
+    )
+
+
+_RUNS = re.compile(
+    r"\b(?:first|other|another|previous|1st|old(?:er)?|my|one|running|same)\b[^\n.]{0,40}?"
+    r"\b(?:one|job|run|training|experiment|process|model|finetun\w{1,4}|script)s?\b[^\n.]{0,60}?"
+    r"\b(?:is|are|keeps?|still|already|which|that)\b[^\n.]{0,20}?\b(?:runn?(?:ing|s)|train(?:ing|s)|going on|fine|ok)\b"
+    r"|\b(?:while|during|alongside|next to|beside|at the same time as)\b[^\n.]{0,30}?\b(?:first|other|another)\b"
+    r"[^\n.]{0,20}\b(?:one|job|run|training|experiment)\b"
+    r"|\b(?:second|2nd|another|two|both) (?:\w{1,12} )?(?:jobs?|runs?|trainings?|experiments?)\b[^\n.]{0,60}\b"
+    r"(?:same|one|this) (?:node|machine|box|host|server|workstation)\b",
+    re.IGNORECASE,
+)
+"""How people tell that another job of theirs works on that host."""
+_NOT_ANY_MORE = re.compile(
+    r"\b(?:no|not|n't|nothing|none|never|without|any|if|whether|unless|killed|crashed|died|ended|stopped|was|were|before"
+    r"|longer|anymore)\b|n't\b",
+    re.IGNORECASE,
+)
+"""What says around it that none does."""
+_AROUND = 24
+
+
+def _runs_well(texts: Sequence[Text]) -> Evidence | None:
+    """The line that tells of another job on that host, which runs."""
+    for text in texts:
+        for found in _RUNS.finditer(text.text):
+            front = text.text[max(0, found.start() - _AROUND) : found.start()].rpartition("\n")[2]
+            rear = re.split(r"[.,;\n]", text.text[found.end() : found.end() + 3 * _AROUND], maxsplit=1)[0]
+            if _NOT_ANY_MORE.search(f"{front}{found[0]}{rear}") is None:
+                return text.evidence(found.start())
     return None
 
 

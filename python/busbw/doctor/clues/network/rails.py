@@ -10,6 +10,7 @@ from itertools import islice
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.prompts import host_before
 from busbw.doctor.shown_texts import Text, named
 
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
@@ -19,8 +20,18 @@ _FAILED = re.compile(
 )
 """As NCCL says of a queue pair that found no peer: its device and both addresses."""
 _CARRIED = re.compile(
-    r"\bvia NET/IB[^\n]{0,40}|\b(?:step|iteration|epoch)\b\W{0,4}\d[^\n]{0,120}\bloss\b", re.IGNORECASE
+    r"\bConnected all (?:rings|trees)\b|\b(?:step|iteration|epoch)\b\W{0,4}\d[^\n]{0,120}\bloss\b", re.IGNORECASE
 )
+"""What comes once connections are up. That a channel goes `via NET/IB` is said before anything connects."""
+_SEVERAL = re.compile(r"NET/IB ?: Using \[0\][^\n]{1,60}\[1\]")
+_USING = re.compile(r"NET/IB ?: Using \[0\]")
+"""NCCL's list of NICs, of which one alone makes no rails."""
+_HELD = re.compile(
+    rf"^(?P<name>[a-z][\w.-]{{0,20}}?)(?:@\S{{1,20}})?\s{{1,20}}UP\s{{1,20}}(?P<brief>{_IP})/(?P<bits>\d{{1,2}})"
+    rf"|^\s{{1,12}}inet (?P<long>{_IP})/(?P<long_bits>\d{{1,2}})\b[^\n]{{0,80}} (?P<dev>[a-z][\w.-]{{0,20}})$",
+    re.MULTILINE,
+)
+"""An interface with its address, as `ip -br addr` and `ip addr` list it."""
 _MOST = 1000
 _CURE = (
     "NCCL_CROSS_NIC=0, so that rings and trees stay on their rail, and NCCL_PXN_DISABLE=0 (the default), by which "
@@ -36,10 +47,17 @@ def rails_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         return None
     text, first = pairs[0]
     one = f"{named(first['dev'], 30)} ({first['own']}) does not reach {first['peer']}"
-    if not _is_crossed({(_subnet(found["own"]), _subnet(found["peer"])) for _, found in pairs}):
+    crossed = _is_crossed({(_subnet(found["own"]), _subnet(found["peer"])) for _, found in pairs})
+    # Hosts of one NIC each have no rails, though both ends tell of the connection that fails.
+    rails = len({found["dev"] for _, found in pairs}) > 1 or any(_SEVERAL.search(each.text) for each in texts)
+    if not rails and (odd := _addresses_apart(first, texts)) is not None:
+        return odd
+    if not (rails and crossed):
         return Sharper(
             f"the NICs of two subnets cannot reach each other over RoCE: {one}, and no route joins them",
-            f"where each subnet is a rail: {_CURE}. Else give both NICs addresses of one subnet and VLAN",
+            f"where each subnet is a rail: {_CURE}. Else give both NICs addresses of one subnet and VLAN"
+            if rails or not any(_USING.search(each.text) for each in texts)
+            else _ONE_SUBNET,
             (text.evidence(first.start()),),
         )
     carried = _CARRIED.search(text.text, 0, first.start())
@@ -49,6 +67,45 @@ def rails_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         _CURE,
         tuple(each.evidence(found.start()) for each, found in pairs[:3]),
     )
+
+
+_ONE_SUBNET = (
+    "give both NICs addresses of one subnet and VLAN (ip -br addr on both hosts; netplan, nmcli or the provisioning). "
+    "Or give the network and the hosts a route between the two subnets (ip route get ADDRESS). Then ping -I ADDRESS "
+    "reaches the peer. GID index, firewall and NCCL_SOCKET_IFNAME have no part in it; until then NCCL_IB_DISABLE=1"
+)
+
+
+def _addresses_apart(failed: re.Match[str], texts: Sequence[Text]) -> Sharper | None:
+    """The interfaces of both addresses, as their hosts list them."""
+    held: dict[str, tuple[Text, re.Match[str]]] = {}
+    for text in texts:
+        for found in islice(_HELD.finditer(text.text), _MOST):
+            held.setdefault(found["brief"] or found["long"], (text, found))
+    ends = [held[ip] for ip in (failed["own"], failed["peer"]) if ip in held]
+    if len(ends) < 2 or _network(ends[0][1]) == _network(ends[1][1]):
+        return None
+    said = [
+        f"{named(row['name'] or row['dev'], 30)} has {row['brief'] or row['long']}/{row['bits'] or row['long_bits']}"
+        f"{f' on {named(host, 40)}' if (host := host_before(text, row.start())) else ''}"
+        for text, row in ends
+    ]
+    return Sharper(
+        "the RoCE NICs of two hosts have addresses of different subnets, and no route joins them: "
+        f"{' and '.join(said)}",
+        f"give the one that was set up wrongly an address of the other's subnet ({_network(ends[0][1])} or "
+        f"{_network(ends[1][1])}), as its host's netplan, nmcli or provisioning has it. Or add routes between the "
+        "subnets, on switches and hosts. Then ping -I ADDRESS reaches the peer. GID index, firewall and "
+        "NCCL_SOCKET_IFNAME have no part in it; until then NCCL_IB_DISABLE=1",
+        tuple(text.evidence(row.start("name") if row["name"] else row.start("long")) for text, row in ends),
+    )
+
+
+def _network(row: re.Match[str]) -> str:
+    try:
+        return str(ip_network(f"{row['brief'] or row['long']}/{row['bits'] or row['long_bits']}", strict=False))
+    except ValueError:
+        return ""
 
 
 def _is_crossed(pairs: Collection[tuple[str, str]]) -> bool:

@@ -174,7 +174,9 @@ def _merged(facts: Facts) -> dict[str, Merged]:
             and _is_held(SIGNATURES[name], hit)
             for name, hit in scan.hits.items()
         )
-        well = scan.alive if (scan.kinds["steps"] or _measured(facts)) and not failed else 0
+        # A benchmark that printed its whole table had all its ranks, whatever else failed beside it.
+        whole = scan.kinds["rows"] and scan.kinds["ends"] >= scan.kinds["headers"] > 0
+        well = scan.alive if whole or ((scan.kinds["steps"] or _measured(facts)) and not failed) else 0
         for each in log.communicators:
             if not each.ranks or each.nranks is None:
                 continue
