@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.doctor.finding import Severity
@@ -50,10 +50,13 @@ def speakers(found: Found) -> set[str]:
     return {who for _, hit in found for who in hit.who}
 
 
-def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
+def failed_before(
+    cause: Signature, effect: Signature, merged: Mapping[str, Found], launched: Collection[str] = frozenset()
+) -> bool:
     """Whether one rank failed before other ranks, and not it, told of what may be the sequel.
 
-    Of a program's exception the places of lines tell it, too; of all other errors only their times.
+    Of a program's exception the places of lines tell it, too, and launchers that name its rank, one of `launched`, as
+    the first that failed; of all other errors only their times.
     """
     if effect.name not in TOLD_BY_PEERS or cause.name in TOLD_BY_PEERS or cause.severity is not Severity.ERROR:
         return False
@@ -66,6 +69,8 @@ def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Foun
     by_time = came_first(when(mine), when(theirs))
     if by_time is not None:
         return by_time
+    if of_program and speakers(mine) & set(launched) and not speakers(theirs) & set(launched):
+        return True
     return of_program and effect.name in _BY_PLACE and _begun(mine) < first(theirs)
 
 
