@@ -280,7 +280,8 @@ _LINKS = (
     _Link(
         "mtu-path",
         re.compile(r"^packets of \d{4,5} bytes do not get through"),
-        frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout"}),
+        frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout", "watchdog-timeout"}),
+        never=re.compile(r"\blags\b|still saves|had ended"),
     ),
     # The pods' own pings go the same way as their connections.
     _Link(

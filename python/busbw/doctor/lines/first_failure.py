@@ -1,4 +1,4 @@
-"""The rank that torchrun's summary names as the first one that failed; of several hosts' summaries that of the first."""
+"""The rank that torchrun's summary names as the first one that failed, and which of several hosts' was the first."""
 
 from __future__ import annotations
 
