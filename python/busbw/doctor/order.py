@@ -10,6 +10,7 @@ from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.moments import came_first
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.signatures import SIGNATURES
 
 Found = Sequence[tuple[str, Hit]]
 """The hits of one signature, with the log of each."""
@@ -83,6 +84,15 @@ def only_aborted(found: Found) -> bool:
     return bool(groups) and all(each.get("what", "").lower().endswith(_ABORTED) for each in groups)
 
 
+def only_states(merged: Mapping[str, Found]) -> set[str]:
+    """The event of a pod that says no more than that its program failed, where another line tells how."""
+    said = {dict(each).get("what") for _, hit in merged.get(_POD, ()) for each in hit.groups}
+    others = (SIGNATURES[name] for name in merged if name != _POD)
+    told = any(each.severity is Severity.ERROR and not each.last for each in others)
+    return {_POD} if said == {"Error"} and told else set()
+
+
+_POD = "kubernetes-event"
 _BY_PLACE = TOLD_BY_PEERS - {"connection-refused", "connection-timeout", "rendezvous-timeout", "gloo-error"}
 """Of what ranks say of one that never came, the place of a line tells nothing."""
 

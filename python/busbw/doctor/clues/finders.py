@@ -112,6 +112,7 @@ from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.locks import waits_for_locks
+from busbw.doctor.clues.program.master_ended import ended_as_it_should
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
@@ -226,6 +227,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
+    "store-lost": (ended_as_it_should,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (

@@ -89,7 +89,7 @@ def _of_link(found: re.Match[str], seen: Evidence) -> Finding:
         (seen,),
         Cost("each collective over it goes at its rate", could / now, "the lanes of the link"),
         _CURE,
-        Proof(instruction="iblinkinfo again once the link came up anew (ibportstate LID PORT reset): no `Could be` there"),
+        Proof(instruction="iblinkinfo again after ibportstate LID PORT reset: its row holds no `Could be`"),
         stage=Stage.NETWORK,
     )  # fmt: skip
 
