@@ -283,6 +283,12 @@ _LINKS = (
         frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout", "watchdog-timeout"}),
         never=re.compile(r"\blags\b|still saves|had ended"),
     ),
+    # Distances and links are those of the file.
+    _Link(
+        "topology-file",
+        re.compile(r"^the topology file is of another machine type"),
+        frozenset({"no-gdr", "nic-far", "one-rail", "few-channels"}),
+    ),
     # The pods' own pings go the same way as their connections.
     _Link(
         "connection-timeout",

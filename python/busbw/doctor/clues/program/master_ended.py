@@ -44,7 +44,7 @@ _WAITS = re.compile(r"\[rank(?P<rank>[1-9]\d{0,6})\]")
 _MOST = 200
 _CURE = (
     "let rank 0 wait for the others: dist.barrier() and then dist.destroy_process_group() on all ranks as the last "
-    "lines of the program. Take collectives out of `if rank ...`, or give their ranks a group with barrier before the end. "
+    "lines of the program. Take collectives out of `if rank ...`, or let a barrier follow. "
     "A group connects at its first call and asks rank 0's store for it. Network and timeouts are not it"
 )
 
