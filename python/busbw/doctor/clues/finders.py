@@ -138,6 +138,7 @@ from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
+from busbw.doctor.clues.releases.wrong_by_release import right_with_others
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -289,7 +290,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stranger": (by_first_bytes,),
     "message-truncated": (forced_relaxed, releases_apart),
     "networks-differ": (none_active,),
-    "wrong-results": (forced_relaxed,),
+    "wrong-results": (forced_relaxed, right_with_others),
     "ib-devices-missing": (not_given,),
     "nic-missing": (not_given,),
     "no-gdr": (not_registered,),

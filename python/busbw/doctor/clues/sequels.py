@@ -283,6 +283,12 @@ _LINKS = (
         frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout", "watchdog-timeout"}),
         never=re.compile(r"\blags\b|still saves|had ended"),
     ),
+    # Settings that were tried to find what is wrong slow no job.
+    _Link(
+        "wrong-results",
+        re.compile(r"^NCCL \S{4,12}(?: NVLS)? computes wrong sums here"),
+        frozenset({"forced-algorithm", "forced-protocol", "slow-settings", "p2p-disabled", "shm-disabled"}),
+    ),
     # Distances and links are those of the file.
     _Link(
         "topology-file",
