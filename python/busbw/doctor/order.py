@@ -84,7 +84,16 @@ def only_aborted(found: Found) -> bool:
     return bool(groups) and all(each.get("what", "").lower().endswith(_ABORTED) for each in groups)
 
 
-def only_states(merged: Mapping[str, Found]) -> set[str]:
+_POD = "kubernetes-event"
+_ONE_TRY = "network addresses of ("
+
+
+def refuted(merged: Mapping[str, Found]) -> set[str]:
+    """What other lines take back, or tell better."""
+    return _only_states(merged) | _resolved_later(merged)
+
+
+def _only_states(merged: Mapping[str, Found]) -> set[str]:
     """The event of a pod that says no more than that its program failed, where another line tells how."""
     said = {dict(each).get("what") for _, hit in merged.get(_POD, ()) for each in hit.groups}
     others = (SIGNATURES[name] for name in merged if name != _POD)
@@ -92,7 +101,15 @@ def only_states(merged: Mapping[str, Found]) -> set[str]:
     return {_POD} if said == {"Error"} and told else set()
 
 
-_POD = "kubernetes-event"
+def _resolved_later(merged: Mapping[str, Found]) -> set[str]:
+    """Names that PyTorch did not resolve at first, where the same ranks joined the store later."""
+    tries, joins = merged.get("dns", ()), merged.get("rendezvous-timeout", ())
+    once = all(_ONE_TRY in text for _, hit in tries for _, text in hit.lines)
+    joined = any("clients joined" in text for _, hit in joins for _, text in hit.lines)
+    who = speakers(tries)
+    return {"dns"} if once and joined and who and who <= speakers(joins) else set()
+
+
 _BY_PLACE = TOLD_BY_PEERS - {"connection-refused", "connection-timeout", "rendezvous-timeout", "gloo-error"}
 """Of what ranks say of one that never came, the place of a line tells nothing."""
 

@@ -15,7 +15,7 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.lines.first_failure import Failed, earliest
 from busbw.doctor.lines.hit import MAX_WHO, Hit
 from busbw.doctor.lines.scanned import Scan
-from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, only_aborted, only_states, placed, speakers
+from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, only_aborted, placed, refuted, speakers
 from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
 from busbw.doctor.signature import Signature, Stage
@@ -52,7 +52,7 @@ def recognise(
     first = earliest(frozenset[Failed]().union(*(each.first_failed for each in scans)))
     light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
     light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
-    light |= only_states(merged)
+    light |= refuted(merged)
     for name in _ONLY_WITH_EFFECTS & merged.keys():
         light |= {name} if not _lost_by(SIGNATURES[name], merged) else set()
     causes = {name: found for name, found in merged.items() if name not in light}

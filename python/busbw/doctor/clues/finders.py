@@ -44,6 +44,7 @@ from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
+from busbw.doctor.clues.memory.full_disk import full_mount
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
@@ -87,6 +88,7 @@ from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
 from busbw.doctor.clues.network.plugin_absent import not_installed
+from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
@@ -228,6 +230,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
+    "disk-full": (full_mount,),
     "store-lost": (ended_as_it_should,),
     "ib-remote-error": (forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
@@ -259,7 +262,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(fewer_gpus_listed,),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
-    "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
+    "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
         *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),

@@ -289,6 +289,10 @@ _LINKS = (
         re.compile(r"^NCCL \S{4,12}(?: NVLS)? computes wrong sums here"),
         frozenset({"forced-algorithm", "forced-protocol", "slow-settings", "p2p-disabled", "shm-disabled"}),
     ),
+    # NCCL refused the plugin, and then missed its network.
+    _Link("network-not-found", re.compile(r"is missing because its plugin"), frozenset({"old-plugin"})),
+    # A host whose disk is full starts no rank that others wait for.
+    _Link("disk-full", re.compile(r"ranks of that host never joined"), frozenset({"rendezvous-timeout"})),
     # Distances and links are those of the file.
     _Link(
         "topology-file",
