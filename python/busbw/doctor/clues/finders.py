@@ -135,6 +135,7 @@ from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
+from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
@@ -265,7 +266,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
-        *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
+        *(types_apart, behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
     ),
     "collective-order": (
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
