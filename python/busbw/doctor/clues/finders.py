@@ -105,6 +105,7 @@ from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.decisions import decides_for_itself
+from busbw.doctor.clues.program.dumped_status import lags_by_dumps
 from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
@@ -274,7 +275,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "watchdog-timeout": (
         *(uneven_micro_batches, stops_for_itself, waits_for_locks, launch_waits, decides_for_itself),
         *(resumed_apart, behind_main_process, uneven_batches, uneven_shards, bars_apart, ended_before),
-        *(waits_for_loader, stacks_apart),
+        *(waits_for_loader, stacks_apart, lags_by_dumps),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
