@@ -117,6 +117,7 @@ from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.locks import waits_for_locks
 from busbw.doctor.clues.program.master_ended import ended_as_it_should
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
+from busbw.doctor.clues.program.models_apart import models_apart
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
 from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
@@ -267,7 +268,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
-        *(types_apart, behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
+        *(
+            types_apart,
+            models_apart,
+            behind_main_process,
+            saves_alone,
+            leaves_samples_out,
+            uneven_batches,
+            counted_apart,
+        ),
     ),
     "collective-order": (
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
@@ -293,7 +302,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "stranger": (by_first_bytes,),
-    "message-truncated": (forced_relaxed, releases_apart),
+    "message-truncated": (forced_relaxed, models_apart, releases_apart),
     "networks-differ": (none_active,),
     "wrong-results": (forced_relaxed, right_with_others),
     "ib-devices-missing": (not_given,),

@@ -52,8 +52,8 @@ def full_mount(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
     )
     return Sharper(
         f"{mount}{at} is full ({found['part']}% of {found['size']}{elsewhere}){what}{lost}",
-        f"free space on {mount}{at}: {images}du -xh -d2 {mount} | sort -h shows what lies there, lsof +L1 what programs "
-        f"still hold. Or leave that host out until then. {other}",
+        f"free space on {mount}{at}: {images}du -xh -d2 {mount} | sort -h shows what lies there, and lsof +L1 what "
+        f"programs still hold. Or leave that host out until then. {other}",
         (text.evidence(found.start("device")),),
     )
 
