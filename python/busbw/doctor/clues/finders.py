@@ -18,6 +18,7 @@ from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_po
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
+from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
@@ -104,6 +105,7 @@ from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
+from busbw.doctor.clues.program.culprits import culprit
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.dumped_status import lags_by_dumps
 from busbw.doctor.clues.program.ended_before import ended_before
@@ -179,7 +181,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "dns": (read_as_octal, headless, worker_not_ready),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
-    "rank-count": (same_node_rank, sequence_in_parts),
+    "node-lost": (no_start_without,),
+    "rank-count": (no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
         *(full_before_work,),
@@ -267,7 +270,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
+        *(failed_itself, without_gradients, culprit, decides_for_itself, resumed_apart, apart_in_horovod),
         *(
             types_apart,
             models_apart,

@@ -293,6 +293,10 @@ _LINKS = (
     _Link("network-not-found", re.compile(r"is missing because its plugin"), frozenset({"old-plugin"})),
     # A host whose disk is full starts no rank that others wait for.
     _Link("disk-full", re.compile(r"ranks of that host never joined"), frozenset({"rendezvous-timeout"})),
+    # The node's loss tells of the sizes that do not fit those left.
+    _Link("node-lost", re.compile(r"torchrun started again with"), frozenset({"rank-count"})),
+    # A few channels use a few ports.
+    _Link("few-channels", re.compile(r"^NCCL_M(?:AX|IN)_\w{3,12}=\d"), frozenset({"one-rail"})),
     # Distances and links are those of the file.
     _Link(
         "topology-file",
