@@ -53,8 +53,8 @@ def removal(setting: Setting) -> str:
     if origin.conf and origin.where.endswith(_LOGS):
         # The file that the log shows is to be changed, and not the log.
         return (
-            f"remove {setting.name}={_short(setting.value)} from where the job has it, as line {origin.line} of the log "
-            "shows it: /etc/nccl.conf or ~/.nccl.conf of its hosts, or the job's environment"
+            f"remove {setting.name}={_short(setting.value)} from where the job has it, as line {origin.line} of the "
+            "log shows it: /etc/nccl.conf or ~/.nccl.conf of its hosts, or the job's environment"
         )
     if origin.conf:
         return f"remove line {origin.line} of {origin.where} ({setting.name}={_short(setting.value)})"
