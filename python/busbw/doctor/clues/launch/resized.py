@@ -41,7 +41,7 @@ def _smaller(texts: Sequence[Text]) -> tuple[str, tuple[Evidence, ...]] | None:
 
 _CURE = (
     "bring the node back, or put another in its place: a start with fewer only fails. Let torchrun wait for all "
-    "of them (--nnodes=N in place of MIN:MAX), or choose a global batch that micro batch times ranks divides "
+    "of them (--nnodes=N in place of MIN:MAX). Or choose a global batch that micro batch times ranks divides "
     "at each number of nodes that is allowed (Megatron: --decrease-batch-size-if-needed)"
 )
 

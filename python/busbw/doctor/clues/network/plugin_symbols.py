@@ -44,8 +44,8 @@ def plugin_too_old(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     return Sharper(
         f"the network {named(net['net'], 40)} is missing because its plugin{which}{offers} NCCL"
         f"{' ' + nccl['version'] if nccl else ''} takes v{needs} or newer",
-        "install a release of the plugin that was made for this NCCL in the image (a newer aws-ofi-nccl by the EFA "
-        "installer, or a newer HPC-X), and let LD_LIBRARY_PATH name it. An NCCL of the plugin's own time works too; "
+        "install a release of the plugin that was made for this NCCL in the image: a newer aws-ofi-nccl (EFA "
+        "installer) or HPC-X. LD_LIBRARY_PATH must name it. An NCCL of the plugin's own time works too; "
         f"without NCCL_NET the job goes over sockets, slowly{there}",
         (text.evidence(found.start()),),
     )
