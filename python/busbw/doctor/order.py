@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from busbw.doctor.finding import Severity
@@ -10,6 +10,7 @@ from busbw.doctor.lines.hit import Hit
 from busbw.doctor.lines.moments import came_first
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.signature import Signature, Stage
+from busbw.doctor.signatures import SIGNATURES
 
 Found = Sequence[tuple[str, Hit]]
 """The hits of one signature, with the log of each."""
@@ -50,10 +51,13 @@ def speakers(found: Found) -> set[str]:
     return {who for _, hit in found for who in hit.who}
 
 
-def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Found]) -> bool:
+def failed_before(
+    cause: Signature, effect: Signature, merged: Mapping[str, Found], launched: Collection[str] = frozenset()
+) -> bool:
     """Whether one rank failed before other ranks, and not it, told of what may be the sequel.
 
-    Of a program's exception the places of lines tell it, too; of all other errors only their times.
+    Of a program's exception the places of lines tell it, too, and launchers that name its rank, one of `launched`, as
+    the first that failed; of all other errors only their times.
     """
     if effect.name not in TOLD_BY_PEERS or cause.name in TOLD_BY_PEERS or cause.severity is not Severity.ERROR:
         return False
@@ -66,6 +70,8 @@ def failed_before(cause: Signature, effect: Signature, merged: Mapping[str, Foun
     by_time = came_first(when(mine), when(theirs))
     if by_time is not None:
         return by_time
+    if of_program and speakers(mine) & set(launched) and not speakers(theirs) & set(launched):
+        return True
     return of_program and effect.name in _BY_PLACE and _begun(mine) < first(theirs)
 
 
@@ -76,6 +82,32 @@ def only_aborted(found: Found) -> bool:
     """Whether all that is said of NCCL's error is that a communicator was aborted: whoever aborted it knows why."""
     groups = [dict(each) for _, hit in found for each in hit.groups]
     return bool(groups) and all(each.get("what", "").lower().endswith(_ABORTED) for each in groups)
+
+
+_POD = "kubernetes-event"
+_ONE_TRY = "network addresses of ("
+
+
+def refuted(merged: Mapping[str, Found]) -> set[str]:
+    """What other lines take back, or tell better."""
+    return _only_states(merged) | _resolved_later(merged)
+
+
+def _only_states(merged: Mapping[str, Found]) -> set[str]:
+    """The event of a pod that says no more than that its program failed, where another line tells how."""
+    said = {dict(each).get("what") for _, hit in merged.get(_POD, ()) for each in hit.groups}
+    others = (SIGNATURES[name] for name in merged if name != _POD)
+    told = any(each.severity is Severity.ERROR and not each.last for each in others)
+    return {_POD} if said == {"Error"} and told else set()
+
+
+def _resolved_later(merged: Mapping[str, Found]) -> set[str]:
+    """Names that PyTorch did not resolve at first, where the same ranks joined the store later."""
+    tries, joins = merged.get("dns", ()), merged.get("rendezvous-timeout", ())
+    once = all(_ONE_TRY in text for _, hit in tries for _, text in hit.lines)
+    joined = any("clients joined" in text for _, hit in joins for _, text in hit.lines)
+    who = speakers(tries)
+    return {"dns"} if once and joined and who and who <= speakers(joins) else set()
 
 
 _BY_PLACE = TOLD_BY_PEERS - {"connection-refused", "connection-timeout", "rendezvous-timeout", "gloo-error"}

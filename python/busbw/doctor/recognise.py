@@ -12,10 +12,11 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor import at_limit
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.lines.first_failure import Failed, earliest
 from busbw.doctor.lines.hit import MAX_WHO, Hit
 from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.meanings.particulars import WENT_ON
-from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, only_aborted, placed, speakers
+from busbw.doctor.order import TOLD_BY_PEERS, Found, failed_before, only_aborted, placed, refuted, speakers
 from busbw.doctor.order import first as first_line
 from busbw.doctor.over import UNTIL_BEGUN, survivors
 from busbw.doctor.signature import Signature, Stage
@@ -49,9 +50,10 @@ def recognise(
             merged[name].append((each.source, placed(hit, each)))
     for name in [name for name, found in merged.items() if not _tells(SIGNATURES[name], found)]:
         del merged[name]
-    first: frozenset[str] = frozenset().union(*(each.first_failed for each in scans))
+    first = earliest(frozenset[Failed]().union(*(each.first_failed for each in scans)))
     light = {name for name, found in merged.items() if _is_light(SIGNATURES[name], found)}
     light |= {name for name in ("ib-port-down",) if name in merged and _unused(merged[name], scans)}
+    light |= refuted(merged)
     for name in _ONLY_WITH_EFFECTS & merged.keys():
         light |= {name} if not _lost_by(SIGNATURES[name], merged) else set()
     causes = {name: found for name, found in merged.items() if name not in light}
@@ -275,7 +277,7 @@ def _cause_of(name: str, merged: Mapping[str, Found], job: _Job) -> Signature | 
     others = [each for each in others if not (job.one_node and each.between_nodes and each.stage != mine.stage)]
     others = [each for each in others if (each.name, name) not in job.elsewhere]
     # Nor is that which others say of a rank that had failed before the reason why it did.
-    others = [each for each in others if not failed_before(mine, each, merged)]
+    others = [each for each in others if not failed_before(mine, each, merged, first)]
     if aborted and name == "process-crashed":
         return aborted
     if aborted:
@@ -286,7 +288,7 @@ def _cause_of(name: str, merged: Mapping[str, Found], job: _Job) -> Signature | 
     causes = [
         other
         for other in others
-        if failed_before(other, mine, merged)
+        if failed_before(other, mine, merged, first)
         or (name in other.explains and not _precedes(mine, other, merged))
         or (name in other.later and first_line(merged[other.name]) < first_line(merged[name]))
         # Somebody ended a job after it had failed already.

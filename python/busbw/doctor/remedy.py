@@ -44,9 +44,18 @@ def _lines(numbers: list[int]) -> str:
     return f"line{'s' * (len(known) > 1)} {shown}"
 
 
+_LOGS = (".log", ".txt", ".out", ".err")
+
+
 def removal(setting: Setting) -> str:
     """What to do so that the variable is no longer set."""
     origin = setting.origin
+    if origin.conf and origin.where.endswith(_LOGS):
+        # The file that the log shows is to be changed, and not the log.
+        return (
+            f"remove {setting.name}={_short(setting.value)} from where the job has it, as line {origin.line} of the "
+            "log shows it: /etc/nccl.conf or ~/.nccl.conf of its hosts, or the job's environment"
+        )
     if origin.conf:
         return f"remove line {origin.line} of {origin.where} ({setting.name}={_short(setting.value)})"
     if origin.where == "environment":

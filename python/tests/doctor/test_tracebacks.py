@@ -99,3 +99,10 @@ def test_horovods_stalls_follow_from_the_exception_of_the_rank_that_is_missing(t
         "reduced, gathered or broadcasted by subset of ranks and are waiting for the remainder for more than 60 s.\n"
     )
     assert [each.name for each in loud(text, tmp_path)] == ["python-exception"]
+
+
+def test_pytorchs_own_log_writes_the_month_without_a_nought() -> None:
+    assert moment_of("[rank1]:[E421 10:12:02.310225810 ProcessGroupNCCL.cpp:552] x") == moment_of(
+        "E0421 10:12:02.310225810 x"
+    )
+    assert moment_of("[E1130 10:12:02 x") == moment_of("2026-11-30 10:12:02 x")

@@ -14,17 +14,12 @@ from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_l
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
-from busbw.doctor.clues.launch.pods import (
-    headless,
-    killed_at_limit,
-    pending_pod,
-    without_service,
-    worker_not_ready,
-)
+from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, without_service, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
+from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
@@ -51,6 +46,7 @@ from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
+from busbw.doctor.clues.memory.full_disk import full_mount
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
 from busbw.doctor.clues.memory.left_in_shm import left_in_shm
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
@@ -98,6 +94,7 @@ from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
 from busbw.doctor.clues.network.plugin_absent import not_installed
+from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
@@ -113,7 +110,9 @@ from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
+from busbw.doctor.clues.program.culprits import culprit
 from busbw.doctor.clues.program.decisions import decides_for_itself
+from busbw.doctor.clues.program.dumped_status import lags_by_dumps
 from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
@@ -123,7 +122,9 @@ from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.locks import waits_for_locks
+from busbw.doctor.clues.program.master_ended import ended_as_it_should
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
+from busbw.doctor.clues.program.models_apart import models_apart
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
 from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
@@ -143,11 +144,13 @@ from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
+from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
+from busbw.doctor.clues.releases.wrong_by_release import right_with_others
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -173,9 +176,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(port_without_answer, loopback_left, unshared_interfaces),
     ),
     "init-incomplete": (
-        *(ranks_on_two_hosts,),
-        *(file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun, closed_by_zone),
-        *(blocked_ports,),
+        *(ranks_on_two_hosts, file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun),
+        *(closed_by_zone, blocked_ports),
     ),
     "nccl-error": (blocked_ports, older_than_installed),
     "nccl-internal": (older_than_installed,),
@@ -184,7 +186,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "dns": (read_as_octal, headless, worker_not_ready, without_service),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
-    "rank-count": (same_node_rank, sequence_in_parts),
+    "rank-count": (no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
         *(full_before_work,),
@@ -223,21 +225,18 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "master-unreachable": (
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
-        *(given_by_program, address_of_node, port_without_answer),
-        *(ranks_on_two_hosts,),
+        *(given_by_program, address_of_node, port_without_answer, ranks_on_two_hosts),
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
         *(gid_without_interface, gid_shifted, gid_is_empty, gid_that_works, roce_without_address, unresolved),
-        *(limited_members, one_nic_alone),
-        *(one_peer_alone,),
+        *(limited_members, one_nic_alone, one_peer_alone),
     ),
     "ib-completion-error": (
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_shifted, gid_that_works, limited_members, one_nic_alone),
-        *(one_peer_alone,),
+        *(gid_shifted, gid_that_works, limited_members, one_nic_alone, one_peer_alone),
     ),
     "ib-connect-timeout": (
         *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
@@ -251,9 +250,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_shifted,),
     ),
     "ibv-call-failed": (
-        *(refused_by_cgroup,),
-        *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_is_empty),
-        *(gid_without_interface,),
+        *(refused_by_cgroup, size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace),
+        *(gid_of_nobody, gid_is_empty, gid_without_interface),
     ),
     "duplicate-gpu": (
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
@@ -267,8 +265,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rendezvous-timeout": (
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
         *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
-        *(address_of_node, port_without_answer, worlds_of_nodes),
-        *(ranks_on_two_hosts,),
+        *(address_of_node, port_without_answer, worlds_of_nodes, ranks_on_two_hosts),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
@@ -276,10 +273,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(fewer_gpus_listed,),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
-    "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
+    "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
-        *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
+        *(failed_itself, without_gradients, culprit, decides_for_itself, resumed_apart, apart_in_horovod),
+        *(types_apart, models_apart, behind_main_process, saves_alone, leaves_samples_out, uneven_batches),
+        *(counted_apart,),
     ),
     "collective-order": (
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
@@ -287,7 +285,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "watchdog-timeout": (
         *(uneven_micro_batches, stops_for_itself, waits_for_locks, launch_waits, decides_for_itself),
         *(resumed_apart, behind_main_process, uneven_batches, uneven_shards, bars_apart, ended_before),
-        *(waits_for_loader, stacks_apart),
+        *(waits_for_loader, stacks_apart, lags_by_dumps),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
@@ -305,9 +303,9 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "stranger": (by_first_bytes,),
-    "message-truncated": (forced_relaxed, releases_apart),
+    "message-truncated": (forced_relaxed, models_apart, releases_apart),
     "networks-differ": (none_active,),
-    "wrong-results": (forced_relaxed,),
+    "wrong-results": (forced_relaxed, right_with_others),
     "ib-devices-missing": (refused_by_cgroup, not_given),
     "nic-missing": (not_given,),
     "no-gdr": (not_registered,),
@@ -333,5 +331,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "tcpx-nics": (network_of_another_kind,),
     "probe-failed": (killed_while_loading,),
     "ray-pending": (libraries_upgraded,),
+    "node-lost": (no_start_without,),
+    "disk-full": (full_mount,),
+    "store-lost": (ended_as_it_should,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -292,7 +292,28 @@ _LINKS = (
     _Link(
         "mtu-path",
         re.compile(r"^packets of \d{4,5} bytes do not get through"),
-        frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout"}),
+        frozenset({"ib-retry", "ib-completion-error", "ib-connect-timeout", "watchdog-timeout"}),
+        never=re.compile(r"\blags\b|still saves|had ended"),
+    ),
+    # Settings that were tried to find what is wrong slow no job.
+    _Link(
+        "wrong-results",
+        re.compile(r"^NCCL \S{4,12}(?: NVLS)? computes wrong sums here"),
+        frozenset({"forced-algorithm", "forced-protocol", "slow-settings", "p2p-disabled", "shm-disabled"}),
+    ),
+    # NCCL refused the plugin, and then missed its network.
+    _Link("network-not-found", re.compile(r"is missing because its plugin"), frozenset({"old-plugin"})),
+    # A host whose disk is full starts no rank that others wait for.
+    _Link("disk-full", re.compile(r"ranks of that host never joined"), frozenset({"rendezvous-timeout"})),
+    # The node's loss tells of the sizes that do not fit those left.
+    _Link("node-lost", re.compile(r"torchrun started again with"), frozenset({"rank-count"})),
+    # A few channels use a few ports.
+    _Link("few-channels", re.compile(r"^NCCL_M(?:AX|IN)_\w{3,12}=\d"), frozenset({"one-rail"})),
+    # Distances and links are those of the file.
+    _Link(
+        "topology-file",
+        re.compile(r"^the topology file is of another machine type"),
+        frozenset({"no-gdr", "nic-far", "one-rail", "few-channels"}),
     ),
     # The pods' own pings go the same way as their connections.
     _Link(

@@ -54,7 +54,7 @@ def with_lock(findings: Sequence[Finding]) -> list[Finding]:
         return list(findings)
     return [
         replace(each, severity=Severity.NOTE, title=f"follows from {LOCK}: {each.title}")
-        if each.name in _WAIT | {"build-lock"} and each.severity is not Severity.NOTE
+        if each.name in _WAIT | {"build-lock", "remote-error"} and each.severity is not Severity.NOTE
         else each
         for each in findings
     ]

@@ -14,7 +14,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _TIME = r"(?P<h>[012]\d):(?P<m>[0-5]\d):(?P<s>[0-6]\d)(?:[.,](?P<f>\d{1,9}))?"
 _DATED = re.compile(
     r"(?:\d{4}[-/](?P<mon>[01]\d)[-/](?P<day>[0-3]\d)[T ]"
-    r"|[IWEF](?P<mon2>[01]\d)(?P<day2>[0-3]\d) "
+    r"|(?:^|[\[ :])[IWEF](?P<mon2>[01]?\d)(?P<day2>[0-3]\d) "  # PyTorch's C++ writes E421, its Python E0421
     rf"|(?P<name>{'|'.join(_MONTHS)}) {{1,2}}(?P<day3>[0-3]?\d),? (?:\d{{4}} )?"
     r"|(?<![\d/-])(?P<mon4>[01]\d)[-/](?P<day4>[0-3]\d)(?:[-/]\d{4})?[ -])"
     + _TIME

@@ -128,7 +128,7 @@ class Scanning:
             *told, *kept, self.began, thrown, self.retried, given=self.given, calls=self.calls,
             passed_over=self.passed_over, unread=self.unread, beside=self.following.kept, parts=self.following.parts,
             last_errors=frozenset(self.last.names),
-            first_failed=frozenset(self.first.ranks), unused_ports=self.ports.unused,
+            first_failed=frozenset(self.first.failed), unused_ports=self.ports.unused,
             course=self.course, newest=self.newest,
         )  # fmt: skip
 

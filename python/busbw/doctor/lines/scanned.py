@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from busbw.doctor.lines.beside import Beside
 from busbw.doctor.lines.calls import Calls
 from busbw.doctor.lines.course import Course
+from busbw.doctor.lines.first_failure import Failed
 from busbw.doctor.lines.hit import Hit
 
 
@@ -45,7 +46,7 @@ class Scan:
     beside: Mapping[int, Beside] = field(default_factory=dict)
     last_errors: frozenset[str] = frozenset()
     """Signatures of what NCCL names as its last error, where a call of it failed."""
-    first_failed: frozenset[str] = frozenset()
+    first_failed: frozenset[Failed] = frozenset()
     """The ranks that summaries of torchrun name as the first that failed."""
     parts: Sequence[tuple[int, str]] = ()
     newest: float | None = None

@@ -86,6 +86,12 @@ CUDA driver version is insufficient &&
  {fix}. The toolkit that nvcc names has no part in it: the program's libcudart counts
 """,
     "library-not-found": r"""
+(?P<library>libnccl\.so[\w.]*): cannot open shared object &&
+ ^[^\n#]{0,40}\bmpirun (?![^\n]{0,900}-x LD_LIBRARY_PATH\b)[^\n]{0,900} -x NCCL &&
+ (?:=> | )(?P<there>/[\w./-]{1,120}/libnccl\.so[\w.]*) (?:\(0x|->) ; mpirun does not pass LD_LIBRARY_PATH on to the
+ other hosts, so that {library} is not found there, though the file exists ({there}) ;
+ mpirun -x LD_LIBRARY_PATH, or build with an rpath (-Wl,-rpath,FOLDER), or set it for shells of ssh on each host. Check:
+ ssh HOST 'echo $LD_LIBRARY_PATH'. Nothing has to be installed
 Unable to load NCCL library|Failed to load NCCL library && \bxla\b|\bjaxlib\b|\bjax\b ; XLA (JAX) cannot load NCCL
  (libnccl.so.2), which it opens only at the first collective between GPUs ;
  pip install nvidia-nccl-cu12 beside this jaxlib (pip install "jax[cuda12]" brings it; cu13 for CUDA 13). Or install

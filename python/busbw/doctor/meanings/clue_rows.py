@@ -204,6 +204,12 @@ initialize clique for rank && (?:Barrier_id: ?Shutdown|[Ss]hutdown barrier) ; no
  start the same program on all processes, so that each calls the same jitted and pmapped functions in the same order.
  The task that the barrier names still waits; look what the others do in its place
 """,
+    "crash-in-library": r"""
+(?:^\W{0,12}\d{1,2} 0x[0-9a-f]{4,16} |\bin |\()(?P<call>ras(?:Thread|Msg|Sock|Client|Coll|Net|Link|Local)\w{2,40})\b
+ && libnccl\.so ; NCCL's RAS thread crashed ({call}), and not a collective: a fault of this release of NCCL ;
+ set NCCL_RAS_ENABLE=0 on all ranks, and take a newer patch release of NCCL. NVLS, network and GPUs are not at fault,
+ and other ranks only lose that rank
+""",
     "node-lost": rf"""
 compute\.instances\.preempted\b[^\n]{{1,300}}\bDONE\b|{_TAKEN_BACK} ; the cloud took back a spot machine of the job
  (preemption), and the others lost their connections to it ;

@@ -19,7 +19,8 @@ failed|[Vv]ersion tag does not match ; the TensorRT engine was built for another
 loads it, on the kind of GPU that runs it
 NCCL is not supported on CPU ; a worker without a GPU takes part in collectives over NCCL ; give every worker a GPU \
 that nvidia-smi shows in its container, the same number each, or take CommunicationImplementation.RING
-OpType=ALLREDUCE, TensorShape=\[\d{6,}\].{0,600}OpType=ALLREDUCE, TensorShape=\[\d{6,}\] ; ranks reduce \
+OpType=ALLREDUCE, TensorShape=\[(?P<shape>\d{6,})\].{0,600}OpType=ALLREDUCE, TensorShape=\[(?!(?P=shape)\])\d{6,}\] \
+; ranks reduce \
 gradients of different size: on some of them parameters had no part in the loss ; let every parameter take part on all \
 ranks in each step: a dummy input for samples without images, batches of one kind. Or freeze that part of the model \
 (requires_grad=False); find_unused_parameters=True with DDP

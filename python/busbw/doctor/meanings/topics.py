@@ -24,7 +24,7 @@ from busbw.doctor.signatures import SIGNATURES
 
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
-    r"NCCL INFO|^(?:\[\w{1,12}\]:? ?)?Exception raised from |^(?:\[\w{1,12}\]:? ?)?frame #\d{1,4}: |^\W*not found\W*$"
+    r"NCCL INFO|^(?:\d{1,6}: )?(?:\[\w{1,12}\]:? ?)?(?:Exception raised from |frame #\d{1,4}: )|^\W*not found\W*$"
     r"|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,

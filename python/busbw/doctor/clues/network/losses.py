@@ -230,9 +230,9 @@ _DCB = re.compile(r"\bprio-pfc (?P<all>(?:[0-7]:(?:on|off) ?){8})")
 _TRUST = re.compile(r"[Pp]riority trust state: (?P<trust>dscp|pcp)")
 _OF_PRIORITY = re.compile(
     r"\b(?P<name>[rt]x_prio(?P<prio>[0-7])_(?P<what>(?:cong_|buf_)?discards?|bytes|packets|pause)|"
-    r"rx_discard_(?:packets|bytes)_(?:cos|pri)(?P<cos>[0-7])): (?P<much>\d{1,20})"
+    r"rx_discard_(?:packets|bytes)_(?:cos|pri)(?P<cos>[0-7]))(?:: |[ \t=]{1,40})(?P<much>\d{1,20})"
 )
-_LOST = re.compile(r"\b(?:out_of_sequence|packet_seq_err|local_ack_timeout_err|roce_adp_retrans)\W{1,4}[1-9]\d{2}")
+_LOST = re.compile(r"\b(?:out_of_sequence|packet_seq_err|local_ack_timeout_err|roce_adp_retrans)\W{1,40}[1-9]\d{2}")
 _TCLASS = re.compile(r"--tclass[= ](?P<tc>\d{1,3})\b|\bNCCL_IB_TC=(?P<set>\d{1,3})\b")
 
 

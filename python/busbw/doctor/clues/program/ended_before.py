@@ -30,7 +30,9 @@ _BARE = re.compile(
     re.IGNORECASE,
 )
 """`3 Done.`, as a program prints it behind its rank."""
-_NO_END = re.compile(r"\b(?:error|fail\w*|not|never|before|until|will|if)\b|n't\b", re.IGNORECASE)
+_NO_END = re.compile(
+    r"\blast (?:enqueued|started|completed)\b|\b(?:error|fail\w*|not|never|before|until|will|if)\b|n't\b", re.IGNORECASE
+)
 _SPEAKS = re.compile(r"\brank\W{0,2}(\d{1,6})\b", re.IGNORECASE)
 _STEPS = re.compile(
     r"\b(?:after|in|of|total|ran|took)\W{0,3}(?P<n>\d{1,9}) (?P<what>steps|batches|iterations|iters)\b"

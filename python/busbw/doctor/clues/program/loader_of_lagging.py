@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from busbw.doctor.clues.program.dumped_status import lagging
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
@@ -18,20 +19,30 @@ _PROCESS = re.compile(r"^\W{0,4}(?:Process|Thread|Stack of)\b[^\n]{0,160}", re.M
 _JOINS = re.compile(r"\b(?:all_reduce|all_gather|reduce_scatter|barrier|distributed_c10d|synchronize)\b")
 _OTHER = re.compile(r"\brank ?#?(?P<rank>\d{1,6})\b")
 _WORKER = re.compile(
-    r"^\s{0,4}(?:Process|Thread)[^\n]{0,60}\b(?:worker|pt_data_worker|DataLoader)[^\n]{0,80}\n(?P<frames>(?:\s{2,24}\S[^\n]{0,200}\n?){1,16})",
+    r"^\s{0,4}(?:Process|Thread)[^\n]{0,160}\b(?:worker|pt_data_worker|DataLoader)[^\n]{0,80}\n"
+    r"(?:(?:Python v|Thread \d)[^\n]{0,80}\n|\n){0,3}(?P<frames>(?:\s{2,24}\S[^\n]{0,200}\n?){1,16})",
     re.MULTILINE | re.IGNORECASE,
 )
 _FRAME = re.compile(
     r"^[ \t]{2,24}(?P<call>\w{2,60} \((?:[\w.+-]{1,60}/){0,12}[\w.-]{1,60}\.py:\d{1,6}\))", re.MULTILINE
 )
+_NETWORK = re.compile(
+    r"\((?:.{0,40}/)?(?:ssl|socket)\.py:|\(.{0,40}\b(?:urllib3|http|requests|botocore|s3transfer|aiohttp|fsspec)/"
+)
 _LIBRARY = re.compile(r"torch/|multiprocessing/|threading\.py|datasets/")
+_CURE = (
+    "look at what that worker reads: a slow or hung file system (state D, dmesg, nfsstat), or one sample that takes "
+    "long, such as a damaged video. Decode data before the job, give reads a time limit and skip such samples. More "
+    "workers and prefetch help against slow storage. A longer time (ddp_timeout) only hides it; NCCL has no part in it"
+)
 _BACK = 3000
 
 
 def waits_for_loader(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """One rank lags, and the stack that somebody took waits for a batch."""
-    lags = _LAGS.search(finding.title)
-    if lags is None:
+    lags, dumped = _LAGS.search(finding.title), lagging(texts)
+    rank = lags["rank"] if lags else dumped[0] if dumped else ""
+    if not rank:
         return None
     for text in texts:
         fetches = _FETCHES.search(text.text)
@@ -42,20 +53,20 @@ def waits_for_loader(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
         # The command above it may say whose it is.
         stack = text.text[text.text.rfind("\n", 0, max(0, begin - 1)) + 1 : fetches.start()]
         other = _OTHER.search(stack)
-        if _JOINS.search(stack) or (other is not None and other["rank"] != lags["rank"]):
+        if _JOINS.search(stack) or (other is not None and other["rank"] != rank):
             continue
         worker = _WORKER.search(text.text, fetches.end())
-        frames = [] if worker is None else [
-            each["call"] for each in _FRAME.finditer(worker["frames"]) if not _LIBRARY.search(each["call"])
-        ]  # fmt: skip
+        calls = [] if worker is None else [each["call"] for each in _FRAME.finditer(worker["frames"])]
+        far = any(map(_NETWORK.search, calls))
+        frames = [each for each in calls if not _LIBRARY.search(each) and not _NETWORK.search(each)]
         reads = f"; its worker is in {', '.join(named(each, 60) for each in frames[:2])}" if frames else ""
+        reads += ", and waits for an answer over the network" if far and frames else ""
+        lag = f" (its last collective is {dumped[1]}, {dumped[2]} on the others)" if dumped and not lags else ""
+        limit = "give reads from S3 or HTTP a time limit and retries (read_timeout), and set DataLoader(timeout=...). "
         return Sharper(
-            f"rank {lags['rank']} waits for its data loader (a stack stands in {fetches['call']})"
+            f"rank {rank} waits for its data loader{lag} (a stack stands in {fetches['call']})"
             f"{reads}. The others wait for it: {finding.title}",
-            "look at what that worker reads: a slow or hung file system (state D, dmesg, nfsstat), or one sample that "
-            "takes long, such as a damaged video. Decode data before the job, give reads a time limit and skip such "
-            "samples. More workers and prefetch help against slow storage. A longer time (ddp_timeout) only hides it; "
-            "the network has no part in it",
+            f"{limit if far else ''}{_CURE if not far else _CURE[0].upper() + _CURE[1:]}",
             tuple(text.evidence(at) for at in (fetches.start(), *([worker.start()] if worker else []))),
         )
     return None

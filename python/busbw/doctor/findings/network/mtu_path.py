@@ -35,6 +35,13 @@ _END = re.compile(r"\b(?P<sent>\d{1,6}) packets transmitted, (?P<back>\d{1,6})(?
 _ANSWER = re.compile(r"^\s{0,8}(?P<bytes>\d{2,5}) bytes from (?P<to>[\w.-]{1,80})[ :]")
 """What ping prints of an answer, with the header of ICMP in its bytes: its last lines are often cut off."""
 _IP_HEADER = 20
+_SAID = re.compile(
+    r"(?:[:>=(]|->| {2}|\t)\s{0,8}(?:(?P<lost>100 ?% (?:packet )?loss|no (?:reply|repl(?:y|ies)|answers?|response)"
+    r"|times? out|timed out|timeout|fail(?:s|ed|ure)?|lost|does not pass|blocked)|ok|passe[sd]|works?|replies|answers"
+    r"|0 ?% (?:packet )?loss)\b",
+    re.IGNORECASE,
+)
+"""What somebody writes of a ping behind its command."""
 _PATH = re.compile(r"\bpmtu (?P<path>\d{3,5})\b")
 _OWN = re.compile(r"<[A-Z_,-]{0,80}\bUP\b[A-Z_,-]{0,80}> mtu (?P<own>\d{4,5})\b")
 _OF_ROCE = re.compile(r"NET/IB ?: Using \[0\].{0,60}/RoCE\b")
@@ -89,6 +96,8 @@ def _pings(facts: Facts) -> Iterator[_Ping]:
         for number, line in enumerate(shown.lines, 1):
             if "bytes of data" in line and (found := _BEGIN.search(line)):
                 asked = [(int(found["all"]), found["to"]), *asked[1:]]
+            elif "ping" in line and (result := _in_one_line(line, shown.source, number)):
+                yield result
             elif "ping" in line and (commands := _called(shown.lines, number)):
                 asked = commands
             elif "bytes from" in line and (found := _ANSWER.match(line)):
@@ -98,6 +107,21 @@ def _pings(facts: Facts) -> Iterator[_Ping]:
             elif asked and LOST in line and (found := _END.search(line)):
                 (size, to), *asked = asked
                 yield _Ping(size, int(found["back"]) > 0, to, _seen(size, line, shown.source, number))
+
+
+def _in_one_line(line: str, source: str, number: int) -> _Ping | None:
+    """A ping of a given size whose result somebody, or a script, wrote behind it."""
+    if (found := _END.search(line)) is not None:
+        back = int(found["back"]) > 0
+    elif (found := _SAID.search(line)) is not None:
+        back = found["lost"] is None
+    else:
+        return None
+    sized = _SIZED.search(line, 0, found.start())
+    if sized is None:
+        return None
+    size = int(sized["data"]) + _HEADERS
+    return _Ping(size, back, _asked_of(line[: found.start()].rstrip(" :=>-(")), _seen(size, line, source, number))
 
 
 def _seen(size: int, line: str, source: str, number: int) -> Evidence:

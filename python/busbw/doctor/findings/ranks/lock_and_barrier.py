@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
+from busbw.doctor.findings.ranks.stale_locks import CURE, left_behind
 from busbw.doctor.lines.speakers import rank_of
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
@@ -77,12 +78,12 @@ class _Locks:
 def examine(facts: Facts) -> Iterator[Finding]:
     alive = {scan.source: scan.alive for scan in facts.scans}
     hits = [hit for scan in facts.scans for name, hit in scan.hits.items() if name in _TIMEOUTS]
-    late = {each.get("who", each.get("rank", "")) for hit in hits for each in map(dict, hit.groups)}
+    late = {each.get("who", each.get("rank", each.get("lag", ""))) for hit in hits for each in map(dict, hit.groups)}
     for shown in facts.shown:
         if not any(words in line for line in shown.lines for words in _WORDS):
             continue
         stacks, locks = _look(shown)
-        found = _of_stacks(stacks, late, timed_out=bool(hits)) or _of_lines(locks, late)
+        found = _of_stacks(stacks, late, shown, timed_out=bool(hits)) or _of_lines(locks, late)
         if found is not None and all((each.line or 0) > alive.get(shown.source, 0) for each in found.evidence[:1]):
             yield found
             return
@@ -147,7 +148,7 @@ def _said(shown: Shown, number: int) -> Evidence:
     return Evidence(clean(shortened(shown.lines[number - 1].strip(), 160)), shown.source, number)
 
 
-def _of_stacks(stacks: Sequence[_Stack], late: Collection[str], *, timed_out: bool) -> Finding | None:
+def _of_stacks(stacks: Sequence[_Stack], late: Collection[str], shown: Shown, *, timed_out: bool) -> Finding | None:
     seen = [each for each in stacks if each.frames and (each.lock or each.joins or (each.main and not each.other))]
     waits = [each for each in seen if each.lock]
     joined = [each for each in seen if each.joins]
@@ -156,6 +157,10 @@ def _of_stacks(stacks: Sequence[_Stack], late: Collection[str], *, timed_out: bo
         return None
     where = f" ({waits[0].own})" if waits[0].own else ""
     who, one = _names(waits), len({each.who for each in waits}) < 2
+    if (left := left_behind(shown, [each.who for each in waits])) is not None:
+        of = f"rank {next(iter(late))} ({who})" if one and len(late) == 1 and next(iter(late)).isdigit() else who
+        title = f"{of} wait{'s' * one} for a file lock{where} that no rank holds ({left[0]}), and the others for it"
+        return replace(_finding(title, [waits[0].lock, *left[1]]), fix=CURE)
     if not joined:
         return _finding(
             f"{who} waits for a file lock{where}, and others wait for it in a collective: its holder is one of these, "

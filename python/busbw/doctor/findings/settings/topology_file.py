@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from busbw.base.secrets import shortened
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.remedy import evidence, removal, without
+from busbw.doctor.shown_texts import texts_of
+from busbw.doctor.signature import Stage
 from busbw.machine.nccl.log_model import NcclLog
 from busbw.machine.nccl.topology_file import TopologyFile
 from busbw.machine.topology.compare import differences
@@ -65,6 +69,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
                  "NICs NCCL picks wrong paths"),
             fix, proof,
         )  # fmt: skip
+    else:
+        yield from _of_other_type(facts)
 
 
 def _differences(facts: Facts) -> Iterator[Evidence]:
@@ -89,3 +95,54 @@ def _against_log(machine: Machine, log: NcclLog) -> Iterator[Evidence]:
             buses = ", ".join(sorted(known)[:8])
             text = f"rank {place.rank} runs on a GPU at {place.bus_id}, {machine.source} has {buses}"
             yield Evidence(text, log.source, place.line)
+
+
+_TYPES = (
+    (re.compile(r"ndv2|nd40rs"), re.compile(r"V100"), "V100"),
+    (re.compile(r"nd(?:m|a)?v4|nd(?:m)?96[a-z]{0,4}[-_]?(?:a100[-_]?)?v4|p4de?[-.]"), re.compile(r"A100"), "A100"),
+    (re.compile(r"ndv5|nd96isr[-_]?(?:h[12]00[-_]?)?v5|p5(?:en?)?[-.]"), re.compile(r"H[12]00"), "H100 and H200"),
+    (re.compile(r"ndv6|nd128isr|p6-b200"), re.compile(r"G?B[23]00"), "B200 and later"),
+)
+"""Machines of Azure and AWS as the names of their topology files have them, and the GPUs that these have."""
+_GPU = re.compile(r"\b(?:NVIDIA|Tesla) [A-Z\d-]{0,12}?(?P<gpu>(?:V|A|H)[12]00|G?B[23]00)\b|_(?P<size>[AH][12]00)_v\d\b")
+_OTHERS = re.compile(r"(?<![\w/])(?:/[\w./-]{1,100}/)?(?P<file>[\w.-]{0,30}topo[\w.-]{0,20}\.xml)\b")
+
+
+def _of_other_type(facts: Facts) -> Iterator[Finding]:
+    """The file's name is of machines with other GPUs than the job's."""
+    setting = facts.settings.get("NCCL_TOPO_FILE")
+    name = setting.value.rpartition("/")[2].lower() if setting else ""
+    known = next((each for each in _TYPES if each[0].search(name)), None)
+    if setting is None or known is None:
+        return
+    texts = texts_of(facts)
+    gpus = [(text, found) for text in texts if (found := _GPU.search(text.text))]
+    if not gpus or any(known[1].search(each[0]) for text in texts for each in _GPU.finditer(text.text)):
+        return
+    text, found = gpus[0]
+    gpu = found["gpu"] or found["size"]
+    right = next((each for each in _TYPES if each[1].search(gpu)), None)
+    other = next(
+        (
+            each["file"]
+            for text in texts
+            for each in _OTHERS.finditer(text.text)
+            if right and right[0].search(each["file"])
+        ),
+        "",
+    )
+    slow = next((text.evidence(each.start()) for text in texts if (each := _FLAT.search(text.text))), None)
+    yield Finding(
+        NAME, Severity.NOTE if facts.ran_on_one_node else Severity.WARNING,
+        f"the topology file is of another machine type: {shortened(name, 60)} is for hosts with {known[2]}, and this "
+        f"job runs on {gpu}",
+        (evidence(setting), text.evidence(found.start()), *([slow] if slow else [])),
+        Cost("NCCL takes links and distances of the file: few channels, one NIC, no GPU Direct RDMA"),
+        f"set NCCL_TOPO_FILE to the provider's file of this type{f' ({other})' if other else ''} on all hosts, or "
+        "unset it where the image sets it right. Then the channels go over all NICs and end in GDRDMA",
+        without(setting), stage=Stage.SETTING,
+    )  # fmt: skip
+
+
+_FLAT = re.compile(r"NCCL INFO [^\n]{0,40}Pattern \d{1,3}, [^\n]{0,80}type \w{2,4}/(?:PHB|SYS)\b")
+"""The way between GPUs and NICs that NCCL found by it: through the processor."""

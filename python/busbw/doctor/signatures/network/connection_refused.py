@@ -26,6 +26,7 @@ SIGNATURE = Signature(
         "sharp",
         "rendezvous",
         "aggregation manager",
+        "connect to am ",
         "socket.cpp",
         "ssh:",
         "retrying",

@@ -6,9 +6,10 @@ from busbw.doctor.signature import Signature, Stage
 
 _CALL = (
     r"CollectiveFingerPrint\((?:SequenceNumber=(?P<{0}seq>\d{{1,12}}),? ?)?OpType=(?P<{0}op>\w{{1,40}})"
-    r"(?:, TensorShape=\[(?P<{0}shape>[\d, ]{{0,80}})\])?"
+    r"(?:, TensorShape=\[(?P<{0}shape>[\d, ]{{0,80}})\](?:, TensorDtypes=(?P<{0}type>\w{{1,24}})\b)?)?"
 )
 _SHAPES = "ranks call one collective with tensors of different shape"
+_TYPES = "ranks call one collective with tensors of different types"
 _TITLE = "ranks call different collectives, or in another order"
 
 
@@ -21,6 +22,10 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
         if both["one_op"] == both["other_op"] and all(shapes) and shapes[0] != shapes[1]:
             which = f"{both['one_op']}, number {number}" if number else both["one_op"]
             return f"{_SHAPES} ({which}): rank {both['one']} has [{shapes[0]}], rank {both['other']} has [{shapes[1]}]"
+        types = [both.get(f"{side}_type", "") for side in ("one", "other")]
+        if both["one_op"] == both["other_op"] and all(types) and types[0] != types[1]:
+            which = f"{both['one_op']}, number {number}" if number else both["one_op"]
+            return f"{_TYPES} ({which}): rank {both['one']} has {types[0]}, rank {both['other']} has {types[1]}"
         said = [
             f"rank {both[side]} calls {both[f'{side}_op']}" + (f" of shape [{shape}]" if shape else "")
             for side in ("one", "other")

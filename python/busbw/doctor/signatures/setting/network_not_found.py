@@ -19,7 +19,7 @@ SIGNATURE = Signature(
         r"NET/Plugin.{0,60}(?:Could not find|Failed to load|dlopen|No plugin found).{0,40}"
         r"lib[nr]ccl-net-[\w.-]{1,80}\.so(?!.{0,160}Using internal)",
         r"libnccl-net-\S+: cannot open shared object",
-        r"libnccl-net\S*.{0,40}undefined symbol",
+        r"libnccl-net\S*.{0,40}undefined symbol(?!: nccl(?:Tuner|Profiler|Net|CollNet)Plugin_v\d)",
         r"(?<![\d.])(?<!\d )\bgIB\b.{0,60}(?:fail|error)",
         r"NET/Plugin: Failed to initialize \S{1,40} plugin",
     ),

@@ -10,7 +10,10 @@ SIGNATURE = Signature(
     patterns=(
         r"ncclNetPlugin symbols? v\d+ and lower are not supported",
         r"plugin has incompatible version",
-        r"(?:TUNER|PROFILER|NET)/Plugin.{0,80}(?:undefined symbol|no supported symbol)",
+        # NCCL also looks for a tuner in the network's plugin, which need not have one.
+        r"(?:TUNER|PROFILER|NET)/Plugin"
+        r"(?!.{0,120}libnccl-net\S{0,40}: undefined symbol: nccl(?:Tuner|Profiler)Plugin_v\d)"
+        r".{0,80}(?:undefined symbol|no supported symbol)",
         r"TUNER/Plugin.{0,60}(?:Failed to (?:load|open|initialize)|incompatible|dlopen error)",
         r"libnccl-tuner\S*.{0,60}(?:undefined symbol|cannot open|Could not find)",
         r"(?:tuner|profiler) plugin.{0,40}(?:version|incompatible|unsupported)",
