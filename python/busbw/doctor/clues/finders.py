@@ -132,6 +132,7 @@ from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
+from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
@@ -297,7 +298,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card, rank_of_card),
-    "illegal-access": (stops_all, beyond_positions),
+    "illegal-access": (stops_all, beyond_positions, kernel_of_triton),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
     "gloo-mesh": (gloo_of_own_name,),

@@ -194,7 +194,8 @@ DataLoader worker .{0,40}exited unexpectedly|DataLoader timed out ; a worker of 
 num_workers=0 shows its own error; see dmesg for the OOM killer; more /dev/shm (--shm-size)
 out of resource: shared memory|num_stages ; a Triton kernel wants more shared memory than this GPU has ; smaller \
 block sizes or num_stages for that GPU; a newer version of Triton or of the kernel
-PTXAS|ptxas|gpu-name|PassManager::run failed|Triton (?:Error|Missing)|[Cc]annot find (?:-lcuda|libcuda) ; Triton \
+PTXAS|ptxas|gpu-name|PassManager::run failed|Triton Missing|[Cc]annot find (?:-lcuda|libcuda)|Triton Error\b\
+(?!.{0,60}(?:illegal|launch fail|misaligned|assert|out of memory|launch timed out|ECC|not ready)) ; Triton \
 could not compile a kernel for this GPU ; a toolkit that knows the GPU (TRITON_PTXAS_PATH), libcuda on the linker's \
 path, Triton of this PyTorch; empty ~/.triton/cache
 ~torch\._dynamo|torch\._inductor|InductorError|BackendCompilerFailed|InternalTorchDynamoError|torch\.compile ; \
