@@ -304,6 +304,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gloo-mesh": (gloo_of_own_name,),
     "gpu-exception": (stops_all,),
     "nic-far": (flat_in_guest,),
+    "topology-hidden": (flat_in_guest,),
     "mpi-launch": (closed_by_zone,),
     "clock-skew": (clocks_apart,),
     "slurm-setup": (clocks_apart, not_counted),

@@ -21,6 +21,7 @@ OF_GPUS: tuple[tuple[str, str, frozenset[str], str], ...] = (
     ),
     # Rates between GPUs that their own bridges turn up to the root.
     ("iommu-fault", r"^PCI ACS is on", frozenset({"p2p-matrix"}), ""),
+    ("topology-hidden", "", frozenset({"no-gdr"}), ""),
     # A tray apart is what the masks of the others may tell of.
     ("fabric-not-joined", "", frozenset({"fabric-degraded"}), "healthMask"),
 )
