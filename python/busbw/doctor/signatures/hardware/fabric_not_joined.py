@@ -50,10 +50,10 @@ SIGNATURE = Signature(
     explains=("fabric-manager", "imex"),
     confirm="nvidia-smi -q | grep -A12 Fabric on every host: State Completed, Status Success, one ClusterUUID on all",
     cure=(
-        "drain the tray that is named, not the others, and reset its GPUs or power-cycle it (nvidia-smi -r). The fabric "
-        "manager and NMX-C of the rack say why it was refused: the partition, a port of a switch, another firmware. "
-        "Put it back once its Fabric Status is Success. IMEX may be READY all the "
-        "while, and InfiniBand is not slow: it is only not NVLink"
+        "drain the tray that is named, not the others, and reset its GPUs or power-cycle it (nvidia-smi -r). The "
+        "fabric manager and NMX-C of the rack say why it was refused: the partition, a port of a switch, other "
+        "firmware. Put it back once its Fabric Status is Success. IMEX may be READY all the while, and InfiniBand is "
+        "not slow: it is only not NVLink"
     ),
     cost="every byte to and from that tray goes over NICs, at a small part of NVLink's rate",
     versions="GB200, GB300 and other NVLink domains over hosts",
