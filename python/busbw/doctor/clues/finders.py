@@ -21,6 +21,7 @@ from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
+from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.dimms import host_of_storm
@@ -305,6 +306,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-exception": (stops_all,),
     "nic-far": (flat_in_guest,),
     "topology-hidden": (flat_in_guest,),
+    "iommu-fault": (acs_beside_rates,),
     "mpi-launch": (closed_by_zone,),
     "clock-skew": (clocks_apart,),
     "slurm-setup": (clocks_apart, not_counted),

@@ -14,6 +14,7 @@ OF_GPUS: tuple[tuple[str, str, frozenset[str], str], ...] = (
         frozenset({"gpu-exception"}),
         r"\): 137\b[^\n]{0,120}\b[Ll]ink \d{1,2}\b",
     ),
+    ("nvlink-error", r"^an NVLink of a GPU is faulty", frozenset({"straggler"}), ""),
     # What mends a GPU changes by the error that stands beside it.
     *(
         (name, "", frozenset({"gpu-error-other"}), r"\): 154\b|[Rr]ecovery [Aa]ction")
