@@ -43,9 +43,11 @@ from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
+from busbw.doctor.clues.memory.beside_server import no_room_for_nccl
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
+from busbw.doctor.clues.memory.of_steps import limit_of_step
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
@@ -177,11 +179,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-        *(full_before_work,),
+        *(full_before_work, no_room_for_nccl),
     ),
     "host-memory": (
         *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit),
-        *(limit_of_cgroup,),
+        *(limit_of_cgroup, limit_of_step),
     ),
     "connection-refused": (
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),

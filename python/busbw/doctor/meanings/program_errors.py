@@ -151,8 +151,10 @@ run there. Give workers its address on the network that nodes share, open port 6
 Ray on all nodes
 [Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; install the \
 same versions on all nodes: one image or environment for head and workers
-mem-fraction-static|mem_fraction_static ; the share of GPU memory for weights and KV cache is too small ; raise \
---mem-fraction-static, or use more GPUs (--tp)
+(?:decreas|reduc|lower)\w{0,4}\b.{0,40}mem[-_]fraction[-_]static ; the share of GPU memory for weights and KV cache \
+leaves too little for graphs and activations ; lower --mem-fraction-static, or use more GPUs (--tp)
+(?:increas|rais|larger|too small|[Nn]ot enough)\w{0,4}\b.{0,80}mem[-_]fraction[-_]static ; the share of GPU memory \
+for weights and KV cache is too small ; raise --mem-fraction-static, or use more GPUs (--tp)
 Free memory on device|gpu_memory_utilization|memory capacity is unbalanced ; other processes hold memory of that \
 GPU, or too much is asked for ; end other processes (nvidia-smi), or lower gpu_memory_utilization \
 (--mem-fraction-static)
