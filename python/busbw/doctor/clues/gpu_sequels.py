@@ -20,6 +20,8 @@ OF_GPUS: tuple[tuple[str, str, frozenset[str], str], ...] = (
         (name, "", frozenset({"gpu-error-other"}), r"\): 154\b|[Rr]ecovery [Aa]ction")
         for name in ("gpu-off-bus", "gpu-memory-error", "nvlink-error", "gpu-firmware", "gpu-sram-worn")
     ),
+    # What the IOMMU makes of transfers, where it is said to, and what programs compute of it.
+    ("iommu-translates", r"values that arrive are wrong", frozenset({"iommu-fault", "not-a-number"}), ""),
     # Rates between GPUs that their own bridges turn up to the root.
     ("iommu-fault", r"^PCI ACS is on", frozenset({"p2p-matrix"}), ""),
     ("topology-hidden", "", frozenset({"no-gdr"}), ""),
