@@ -37,8 +37,8 @@ _RETURNS = frozenset(
     | {"bond-no-partner", "file-system-stall"}
 )
 """What may come back: a link, a port, a host, a server of files."""
-_STAYS = frozenset({"tcpx-nics"})
-"""What a job goes on after by a slower way: a NIC that is missing is so until somebody adds it."""
+_STAYS = frozenset({"tcpx-nics", "fabric-not-joined"})
+"""What a job goes on after by a slower way: a NIC or tray that is missing is so until it is added."""
 _OF_A_PROGRAM = frozenset({"gpu-exception"})
 """What the driver says of a program that went wrong on a GPU that is sound."""
 _OF_JOBS = ("nccl", "torch", "headers")

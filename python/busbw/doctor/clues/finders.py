@@ -23,6 +23,7 @@ from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
+from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.dimms import host_of_storm
@@ -44,11 +45,13 @@ from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
+from busbw.doctor.clues.memory.beside_server import no_room_for_nccl
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.full_disk import full_mount
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
 from busbw.doctor.clues.memory.left_in_shm import left_in_shm
+from busbw.doctor.clues.memory.of_steps import limit_of_step
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
@@ -144,6 +147,7 @@ from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
+from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
@@ -189,11 +193,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rank-count": (no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-        *(full_before_work,),
+        *(full_before_work, no_room_for_nccl),
     ),
     "host-memory": (
         *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit),
-        *(limit_of_cgroup,),
+        *(limit_of_cgroup, limit_of_step),
     ),
     "connection-refused": (
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
@@ -315,7 +319,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
     "gpu-memory-error": (one_card, rank_of_card),
-    "illegal-access": (stops_all, beyond_positions),
+    "illegal-access": (stops_all, beyond_positions, kernel_of_triton),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
     "gloo-mesh": (gloo_of_own_name,),
@@ -334,5 +338,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "node-lost": (no_start_without,),
     "disk-full": (full_mount,),
     "store-lost": (ended_as_it_should,),
+    "topology-hidden": (flat_in_guest,),
+    "iommu-fault": (acs_beside_rates,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from busbw.doctor.clues.gpu_sequels import OF_GPUS
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.signature import Stage
 
@@ -330,6 +331,7 @@ _LINKS = (
         frozenset({"ib-retry", "ib-completion-error", "watchdog-timeout"}),
     ),
     _Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
+    *(_Link(name, re.compile(words), sequels, re.compile(only)) for name, words, sequels, only in OF_GPUS),
 )
 _GID_CHANGES = re.compile(r"GID table change|unknown event type \(18\)")
 """An event that NICs also report where an interface goes or comes for other reasons."""
@@ -342,7 +344,7 @@ def with_sequels(findings: Sequence[Finding]) -> list[Finding]:
         if each.severity is not Severity.NOTE:
             # What became a note explains no further: two that explain each other would both vanish.
             told[at] = _linked(each, [other for other in told if other.severity is not Severity.NOTE])
-            if each.name in (_LAUNCH, _LINK, _NODE) and told[at] is not each:
+            if each.name in (_LAUNCH, _LINK, _NODE, _ACCESS) and told[at] is not each:
                 told = _past(each.name, told, told[at].title.partition(":")[0])
     return told
 
@@ -353,7 +355,7 @@ def _past(name: str, findings: Sequence[Finding], follows: str) -> list[Finding]
     return [replace(each, title=each.title.replace(old, f"{follows}: ")) for each in findings]
 
 
-_LINK, _NODE = "nvlink-error", "node-lost"
+_LINK, _NODE, _ACCESS = "nvlink-error", "node-lost", "illegal-access"
 _LAUNCH, _HELPER = "mpi-launch", "the launcher lost one of its helpers"
 """What Hydra, MPICH's launcher, says of a host whose rank ended, too."""
 

@@ -96,7 +96,7 @@ plm_rsh ; mpirun finds neither ssh nor rsh, by which it starts processes, and en
 """,
     "fabric-manager": r"""
 find the GPU handle|GPU handle \d+ in the multicast ; the fabric manager does not know the GPUs: it was restarted or
- updated while they ran, and they were not reset ;
+ updated while they ran, or a GPU was reset while it ran ;
  end all programs on the GPUs, reset GPUs and NVSwitches together (nvidia-smi -r), or reboot the node; until then
  NCCL_NVLS_ENABLE=0. Update the fabric manager only with a reboot
 fail\w* to (?:set up|create|allocate) multicast|multicast (?:team|group)\b.{0,60}\bfail ; the fabric manager runs, but

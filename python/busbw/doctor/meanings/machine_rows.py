@@ -58,6 +58,11 @@ config file item|invalid value ; the fabric manager refuses its configuration ;
 NVLSM|nvlsm ; the subnet manager of NVLink (nvlsm), which the fabric manager needs on B200 and newer, does not run ;
  install nvlsm of the fabric manager's release, modprobe ib_umad mlx5_ib, read /var/log/nvlsm.log, then restart
  nvidia-fabricmanager
+\bStatus *: *Insufficient Resources|fabric\.status: Insufficient ; the GPUs have not joined the NVLink fabric: its
+ manager refused them (Status: Insufficient Resources), so they get no CliqueId ;
+ drain that host, and reset its GPUs or power-cycle it. The log of its fabric manager says what it lacks: a port or
+ switch, its partition, the same firmware. On racks such as GB200 NVL72 that is the log of the switches (NMX-C, NVOS).
+ NCCL goes over NICs until then
 State *: *(?:In Progress|Not Started)|fabric\.state ; the GPUs wait to be registered with the NVLink fabric: the fabric
  manager (on B200 and newer its nvlsm too) does not run ;
  systemctl status nvidia-fabricmanager and its log; install it in the driver's exact version and start it; in a VM the

@@ -51,7 +51,9 @@ def with_place(finding: Finding) -> Finding:
     if finding.severity is Severity.NOTE or finding.name not in _NICS | _GPUS:
         return finding
     words = _OF_NICS if finding.name in _NICS else _OF_GPUS
-    named = dict.fromkeys(clean(each[0]) for seen in finding.evidence for each in words.finditer(seen.fact[:400]))
+    said = dict.fromkeys(clean(each[0]) for seen in finding.evidence for each in words.finditer(seen.fact[:400]))
+    # The kernel writes one address with and without its function.
+    named = [each for each in said if not any(other != each and other.startswith(f"{each}.") for other in said)]
     new = [each for each in named if each not in finding.title]
     if not named and finding.name in _LINKS:
         hosts = _hosts(finding)

@@ -152,8 +152,10 @@ run there. Give workers its address on the network that nodes share, open port 6
 Ray on all nodes
 [Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; install the \
 same versions on all nodes: one image or environment for head and workers
-mem-fraction-static|mem_fraction_static ; the share of GPU memory for weights and KV cache is too small ; raise \
---mem-fraction-static, or use more GPUs (--tp)
+(?:decreas|reduc|lower)\w{0,4}\b.{0,40}mem[-_]fraction[-_]static ; the share of GPU memory for weights and KV cache \
+leaves too little for graphs and activations ; lower --mem-fraction-static, or use more GPUs (--tp)
+(?:increas|rais|larger|too small|[Nn]ot enough)\w{0,4}\b.{0,80}mem[-_]fraction[-_]static ; the share of GPU memory \
+for weights and KV cache is too small ; raise --mem-fraction-static, or use more GPUs (--tp)
 Free memory on device|gpu_memory_utilization|memory capacity is unbalanced ; other processes hold memory of that \
 GPU, or too much is asked for ; end other processes (nvidia-smi), or lower gpu_memory_utilization \
 (--mem-fraction-static)
@@ -195,7 +197,8 @@ DataLoader worker .{0,40}exited unexpectedly|DataLoader timed out ; a worker of 
 num_workers=0 shows its own error; see dmesg for the OOM killer; more /dev/shm (--shm-size)
 out of resource: shared memory|num_stages ; a Triton kernel wants more shared memory than this GPU has ; smaller \
 block sizes or num_stages for that GPU; a newer version of Triton or of the kernel
-PTXAS|ptxas|gpu-name|PassManager::run failed|Triton (?:Error|Missing)|[Cc]annot find (?:-lcuda|libcuda) ; Triton \
+PTXAS|ptxas|gpu-name|PassManager::run failed|Triton Missing|[Cc]annot find (?:-lcuda|libcuda)|Triton Error\b\
+(?!.{0,60}(?:illegal|launch fail|misaligned|assert|out of memory|launch timed out|ECC|not ready)) ; Triton \
 could not compile a kernel for this GPU ; a toolkit that knows the GPU (TRITON_PTXAS_PATH), libcuda on the linker's \
 path, Triton of this PyTorch; empty ~/.triton/cache
 ~torch\._dynamo|torch\._inductor|InductorError|BackendCompilerFailed|InternalTorchDynamoError|torch\.compile ; \

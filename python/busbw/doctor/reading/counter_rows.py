@@ -44,3 +44,18 @@ def _spelled(names: Sequence[str], cells: Sequence[str]) -> str:
     counted = [f"{name}: {cell}" for name, cell in pairs if name and cell.isdecimal() and int(cell)]
     where = " ".join(cell for name, cell in pairs if not name and not cell.isdecimal())
     return f"{where}: {', '.join(counted)}" if counted else ""
+
+
+_GPU = re.compile(r"\s{0,4}(?P<gpu>GPU \d{1,3}: .{3,60}?) \(UUID")
+_OF_LINK = re.compile(r"\s{0,12}Link \d{1,2}: \w[\w ]{1,20}Err\w{0,4}(?: Count)?: [1-9]")
+
+
+def with_gpus(lines: Sequence[str]) -> list[str]:
+    """The lines, those of links that counted errors (`nvidia-smi nvlink -e`) behind their GPU's name."""
+    said, gpu = list(lines), ""
+    for at, line in enumerate(lines):
+        if "GPU" in line and (found := _GPU.match(line)):
+            gpu = found["gpu"]
+        elif gpu and "Err" in line and _OF_LINK.match(line):
+            said[at] = f"{gpu}| {line.strip()}"
+    return said

@@ -8,6 +8,7 @@ from dataclasses import replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.lines.by_design import SAID, without_make
+from busbw.doctor.reading.counter_rows import with_gpus
 from busbw.doctor.reading.mixed import CONF, as_set, tells_fault, tells_job
 from busbw.doctor.reading.pasted import unfolded
 from busbw.doctor.reading.snapshot import HostState, Snapshot, TextFile
@@ -32,7 +33,8 @@ def may_show_machine(start: str) -> bool:
 def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
     """The snapshot with all that the text shows; None where it shows no machine, or another than is known."""
     # What a check says of links is left beside the list of them, which readers of machines take.
-    pieces = _read("\n".join(without_make(text.split("\n"))) if SAID in text else text, name)
+    lines = without_make(text.split("\n")) if SAID in text else text.split("\n")
+    pieces = _read("\n".join(with_gpus(lines)), name)
     if pieces is None or snapshot.live:
         return None
     machine = pieces.machine if snapshot.machine is None else together(snapshot.machine, pieces.machine)

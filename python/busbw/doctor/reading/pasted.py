@@ -15,6 +15,7 @@ from busbw.doctor.reading.counter_rows import with_counters
 from busbw.doctor.reading.histories import without_histories
 from busbw.doctor.reading.in_front import unwrapped
 from busbw.doctor.reading.power import with_low_clocks, without_full_power
+from busbw.doctor.reading.power_limits import with_low_limits
 from busbw.doctor.reading.smi_rows import spelled
 from busbw.doctor.reading.typesetting import without_tex
 from busbw.machine.topology.names import takes_bridges
@@ -52,7 +53,7 @@ def restored(text: str) -> list[tuple[int, str]] | None:
         rows = spelled([line for _, line in joined])
         return [(at[number - 1], row) for (number, _), row in zip(joined, rows, strict=True)]
     counted = with_counters(without_histories(without_articles(lines)))
-    plain = _without_open_bridges(without_make(with_low_clocks(without_full_power(counted))))
+    plain = _without_open_bridges(without_make(with_low_limits(with_low_clocks(without_full_power(counted)))))
     shown = spelled(list(told(_with_units(plain))))
     return list(zip(at, shown, strict=True)) if changed or shown != lines else None
 

@@ -9,6 +9,8 @@ from busbw.doctor.reading.smi_rows import SPELLED
 _CAPPED = re.compile(r"\s+SW Power Cap\s*: Active\s*$")
 _POWER = re.compile(r"\s+(Current|Default) Power Limit\s*: (\d{2,4}\.\d\d W)")
 _OF_TABLE = re.compile(r"\|.{0,40}\b\d{1,4}W / {1,3}(\d{2,4})W \|")
+_IN_WORDS = re.compile(r"(?<![\w.])\d{2,4}(?:\.\d{1,2})? ?W (?:of|/|out of) (?:its |the )?(\d{2,4})(?:\.\d{1,2})? ?W\b")
+"""A draw and its limit as people write them beside a list of reasons."""
 _POWER_WORD = re.compile(r"\bpower (?:limit|draw|usage)|\d ?W\b", re.IGNORECASE)
 _OTHER_REASONS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 
@@ -26,6 +28,7 @@ def without_full_power(lines: list[str]) -> list[str]:
         limits[found[1]].append(found[2])
     # The table of plain `nvidia-smi` above it names the limits, too.
     limits["Current"] += [] if limits["Current"] else _limits_of_table(lines)
+    limits["Current"] += [] if any(limits.values()) else _limits_in_words(lines)
     if limits["Default"] or limits["Current"]:
         if limits["Current"] != limits["Default"] and not _is_full(limits["Current"], lines):
             return lines
@@ -38,6 +41,10 @@ def without_full_power(lines: list[str]) -> list[str]:
 
 def _limits_of_table(lines: list[str]) -> list[str]:
     return [f"{found[1]}.00 W" for found in filter(None, map(_OF_TABLE.search, lines))]
+
+
+def _limits_in_words(lines: list[str]) -> list[str]:
+    return [f"{found[1]}.00 W" for line in lines if " W" in line or "W " in line for found in _IN_WORDS.finditer(line)]
 
 
 _HIGHEST = (

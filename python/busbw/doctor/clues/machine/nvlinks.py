@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.shown_texts import Text
+from busbw.doctor.prompts import host_before
+from busbw.doctor.shown_texts import Text, named
 
 _GPU = re.compile(r"^\W{0,4}GPU (?P<gpu>\d{1,3}): [^\n]{3,120}", re.MULTILINE)
 _COUNT = re.compile(
@@ -16,9 +17,13 @@ _COUNT = re.compile(
     r"(?P<n>\d{1,18})\b"
 )
 _FATAL = re.compile(
-    r"Xid \(PCI:(?P<bus>[0-9a-fA-F:.]{7,16})\): 74\b[^\n]{0,120}?(?:fatal error detected on link|[Ll]ink) "
-    r"(?P<link>\d{1,2})\b"
+    r"Xid \(PCI:(?P<bus>[0-9a-fA-F:.]{7,16})\): (?P<xid>74\b[^\n]{0,120}?(?:fatal error detected on link|[Ll]ink)"
+    r"|(?:14[4-9]|150)\b[^\n]{0,60}?\bFatal\b[^\n]{0,40}?\b[Ll]ink) (?P<link>\d{1,2})\b"
 )
+"""Xids of NVLinks that name the link: 74, and from the fifth generation on those that say how grave they are."""
+_SAME = re.compile(r"\bon link 0?(?P<link>\d{1,2}) on GPU ?(?P<gpu>\d{1,3})\b")
+_NOISE = 0.01
+"""Of the worst link's errors: single ones that others counted tell of nothing."""
 _MOST = 3
 
 
@@ -29,18 +34,20 @@ def counting_link(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
     for gpu, link, kind, n, text, at in counted:
         if n > worst.get((gpu, link), (0, "", text, at))[0]:
             worst[gpu, link] = (n, kind, text, at)
+    most = max((n for n, *_ in worst.values()), default=0)
+    worst = {each: seen for each, seen in worst.items() if seen[0] >= _NOISE * most}
     fatal = next(((text, found) for text in texts if (found := _FATAL.search(text.text))), None)
     if not worst and fatal is None:
         return None
     seen: list[Evidence] = []
-    where = f"link {fatal[1]['link']} of {fatal[1]['bus']}" if fatal else ""
+    where, xid = _of_driver(fatal[0], fatal[1]) if fatal else ("", "")
     if worst and len(worst) <= _MOST:
         (gpu, link), (n, kind, text, at) = max(worst.items(), key=lambda each: each[1][0])
         name = f"NVLink {link} of GPU {gpu}" if gpu else f"NVLink {link}"
         # Only one that is the same as the driver's message names may be called it.
-        bus = f" ({fatal[1]['bus']}, Xid 74)" if fatal and fatal[1]["link"] == link else ""
+        bus = f" ({fatal[1]['bus']}, Xid {xid})" if fatal and int(fatal[1]["link"]) == int(link) else ""
         where = f"{name}{bus} has {n} {kind} errors"
-        where += ", and all other links none" if len(worst) == 1 else f", {len(worst)} links have any"
+        where += _others(worst, (gpu, link))
         seen.append(text.evidence(at))
     if fatal:
         seen.append(fatal[0].evidence(fatal[1].start()))
@@ -56,6 +63,22 @@ def counting_link(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
     )
 
 
+def _of_driver(text: Text, found: re.Match[str]) -> tuple[str, str]:
+    """The link that the driver names, with its GPU's number and host where they stand there; the Xid's number."""
+    link, xid = int(found["link"]), found["xid"][:3].rstrip(" ,")
+    gpu = next((f"GPU {each['gpu']}, " for each in _SAME.finditer(text.text) if int(each["link"]) == link), "")
+    host = host_before(text, found.start())
+    return f"link {link} of {gpu}{found['bus']}{f' of {named(host, 40)}' if host else ''} (Xid {xid})", xid
+
+
+def _others(worst: Mapping[tuple[str, str], tuple[int, str, Text, int]], first: tuple[str, str]) -> str:
+    """What the other links count beside the worst one."""
+    if len(worst) == 1:
+        return ", and all other links next to none"
+    rest = [(gpu, link, n) for (gpu, link), (n, *_) in worst.items() if (gpu, link) != first]
+    return "".join(f", link {link}{f' of GPU {gpu}' if gpu else ''} {n}" for gpu, link, n in rest)
+
+
 def _counts(texts: Sequence[Text]) -> Iterator[tuple[str, str, str, int, Text, int]]:
     """GPU, link, kind and number of each counter above 0, as `nvidia-smi nvlink -e` lists them."""
     for text in texts:
@@ -63,5 +86,5 @@ def _counts(texts: Sequence[Text]) -> Iterator[tuple[str, str, str, int, Text, i
         for found in _COUNT.finditer(text.text):
             n = int(found["n"])
             if n:
-                gpu = next((gpu for at, gpu in reversed(heads) if at < found.start()), "")
+                gpu = next((gpu for at, gpu in reversed(heads) if at <= found.start()), "")
                 yield gpu, found["link"], found["kind"], n, text, found.start()

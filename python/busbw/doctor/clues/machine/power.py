@@ -21,7 +21,9 @@ _ROW = re.compile(
 )
 _OF_GPU = re.compile(r"GPU (?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _LIMIT = re.compile(r"\s{4,12}(?P<kind>Current|Default) Power Limit\s{1,20}: (?P<watts>\d{2,4})(?:\.\d\d)? W")
-_PREFIX = re.compile(r"\s{0,6}(?P<host>[A-Za-z][\w.-]{0,80}): (?=nvidia-smi says)")
+_PREFIX = re.compile(r"\s{0,6}(?P<host>[A-Za-z][\w.-]{0,80}): (?=nvidia-smi says|\s{0,16}\w{0,8} ?Power Limit|\|)")
+_TOLD = re.compile(r"\(GPU ?(?P<gpu>\d{0,3}) power is limited to (?P<limit>\d{2,4}) W of (?P<usual>\d{2,4}) W\)$")
+"""What is read from blocks and tables (`reading/power_limits.py`)."""
 SUPPLY = re.compile(
     r"(?P<name>\bPS(?:U|_)?[ _]?\d{1,2}\w{0,12}|Power Supply(?: \d{1,2})?)\b.{0,100}?"
     r"(?:AC lost|input lost|[Ff]ailure detected|[Rr]edundancy [Ll]ost|out of range)"
@@ -74,7 +76,8 @@ def _told(finding: Finding, ill: dict[str, _Host], hosts: dict[str, _Host]) -> F
     name, host = max(ill.items(), key=lambda each: len(each[1].lowered))
     limit, usual, _ = next(iter(host.lowered.values()))
     where = f" of {name}" if name else ""
-    title = f"a lowered limit of power holds clocks down: {gpus_named(list(host.lowered))}{where} "
+    who = gpus_named(list(host.lowered)) if all(host.lowered) else "a GPU"
+    title = f"a lowered limit of power holds clocks down: {who}{where} "
     title += f"may draw {limit} W of {usual} W"
     if len(ill) > 1:
         title += f" (so on {len(ill)} hosts)"
@@ -107,6 +110,10 @@ def _read(facts: Facts) -> dict[str, _Host]:
             prefix = _PREFIX.match(line)
             host = hosts[prefix["host"] if prefix else name]
             _keep(host, found["gpu"], int(found["limit"]), int(found["usual"]), seen)
+        elif line.endswith(" W)") and (found := _TOLD.search(line)):
+            prefix = _PREFIX.match(line)
+            host = hosts[prefix["host"] if prefix else name]
+            _keep(host, found["gpu"] or gpu, int(found["limit"]), int(found["usual"]), seen)
         elif found := _OF_GPU.match(line):
             gpu, limit = found["gpu"], 0
         elif "Power Limit" in line and (found := _LIMIT.match(line)):

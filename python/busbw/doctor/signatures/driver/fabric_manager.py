@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"fabric ?manager (?:does not|doesn't|don't) have access",
         r"\s{2,}State *: (?:Not Started|In Progress)\b",
         r"\bfabric\.state: (?:Not Started|In Progress)\b",
+        r"\bfabric\.status: (?:Insufficient Resources|Invalid State|Timeout|Unknown Error)",
         r"fabric manager config file item: \w+ has an invalid value",
         r"nv-fabricmanager.{0,80}failed! Exit code",
         r"(?:NVLSM|nvlsm)\b.{0,100}(?:fail|fatal|could not|unable)",

@@ -1,0 +1,30 @@
+"""What only follows from an error of a GPU or its driver: cause, words of it, sequels, words that all of those say."""
+
+from __future__ import annotations
+
+_CALLS = r"unspecified launch|LaunchFailure|LAUNCH_FAILED|^thrown at|^called in"
+OF_GPUS: tuple[tuple[str, str, frozenset[str], str], ...] = (
+    # Others look for the store on a node whose program found no GPU, and ended before it opened one.
+    *((name, "", frozenset({"master-unreachable"}), "") for name in ("driver-mismatch", "driver-not-loaded")),
+    # A link that fails for good takes the kernels along that use it, and their channels.
+    ("nvlink-error", r"\): 14[4-9]\b.{0,80}\bFatal\b|\): 150\b.{0,80}\bFatal\b", frozenset({"illegal-access"}), _CALLS),
+    (
+        "nvlink-error",
+        r"\): 14[4-9]\b|\): 150\b",
+        frozenset({"gpu-exception"}),
+        r"\): 137\b[^\n]{0,120}\b[Ll]ink \d{1,2}\b",
+    ),
+    ("nvlink-error", r"^an NVLink of a GPU is faulty", frozenset({"straggler"}), ""),
+    # What mends a GPU changes by the error that stands beside it.
+    *(
+        (name, "", frozenset({"gpu-error-other"}), r"\): 154\b|[Rr]ecovery [Aa]ction")
+        for name in ("gpu-off-bus", "gpu-memory-error", "nvlink-error", "gpu-firmware", "gpu-sram-worn")
+    ),
+    # What the IOMMU makes of transfers, where it is said to, and what programs compute of it.
+    ("iommu-translates", r"values that arrive are wrong", frozenset({"iommu-fault", "not-a-number"}), ""),
+    # Rates between GPUs that their own bridges turn up to the root.
+    ("iommu-fault", r"^PCI ACS is on", frozenset({"p2p-matrix"}), ""),
+    ("topology-hidden", "", frozenset({"no-gdr"}), ""),
+    # A tray apart is what the masks of the others may tell of.
+    ("fabric-not-joined", "", frozenset({"fabric-degraded"}), "healthMask"),
+)
