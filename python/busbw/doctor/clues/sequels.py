@@ -42,6 +42,10 @@ _LINKS = (
         frozenset({"connection-refused"}),
         re.compile(r"client socket has failed to connect"),
     ),
+    # UCX and NCCL meet the same limit.
+    _Link(
+        "memlock", re.compile(""), frozenset({"mpi-network"}), re.compile(r"locked memory|memlock|ibv_\w+\(\) failed")
+    ),
     _Link("driver-not-loaded", re.compile(r"cannot be built for"), frozenset({"build-failed"})),
     _Link("disk-full", re.compile("pyxis writes"), frozenset({"container-start"})),
     # What the plugin of a node drops it does not offer to the scheduler.

@@ -22,7 +22,10 @@ SIGNATURE = Signature(
         # What gives a container the devices, or lists them, tells of no fault: commands, manifests, listings' heads.
         r"^(?!.{0,400}(?:--device|\bdocker run|\bpodman run|-v /dev|\bls (?:-\w{1,8} )?/))"
         r"(?!.{0,400}(?:/dev/infiniband rwm\b|(?:host|mount)Path|^\W{0,40}path: |/dev/infiniband from \S{1,60} \(r))"
-        r"(?!/dev/infiniband/?:\s{0,4}$)"
+        r"(?!(?:\S{1,60}: )?/dev/infiniband/?:\s{0,4}$)"
+        # Names alone, as ls prints them, are of devices that are there.
+        r"(?!(?:\S{1,60}: )?(?:/dev/infiniband(?:/[\w/-]{2,40})?[ \t]{0,8}){1,32}$)"
+        r"(?!.{0,400}(?:PathOnHost|PathInContainer|CgroupPermissions))"
         r".{0,600}/dev/infiniband",
         r"NET/IB : Unable to open device",
         r"couldn't open uverbs",
