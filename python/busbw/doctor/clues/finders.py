@@ -53,6 +53,7 @@ from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
+from busbw.doctor.clues.network.fabric_devices import fabric_devices
 from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
@@ -70,6 +71,7 @@ from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
+from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
@@ -82,7 +84,7 @@ from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.overlays import overlay_dropped
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
-from busbw.doctor.clues.network.partitions import limited_members
+from busbw.doctor.clues.network.partitions import keys_apart, limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
@@ -212,27 +214,33 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
+    "ib-async": (fabric_devices,),
     "ib-retry": (
+        *(fabric_devices, kinds_apart),
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
         *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, unresolved),
-        *(limited_members, one_nic_alone),
+        *(keys_apart, limited_members, one_nic_alone),
     ),
     "ib-completion-error": (
+        *(fabric_devices, kinds_apart),
         *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_shifted, gid_that_works, limited_members, one_nic_alone),
+        *(gid_shifted, gid_that_works, keys_apart, limited_members, one_nic_alone),
     ),
     "ib-connect-timeout": (
+        *(fabric_devices, kinds_apart),
         *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
         *(gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
-    "ib-remote-error": (forced_relaxed, mtu_differs),
+    "ib-remote-error": (fabric_devices, forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (
+        *(fabric_devices, kinds_apart),
         *(changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_is_empty, gid_without_interface),
         *(gid_shifted,),
     ),
     "ibv-call-failed": (
+        *(kinds_apart,),
         *(size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace, gid_of_nobody, gid_is_empty),
         *(gid_without_interface,),
     ),

@@ -42,6 +42,10 @@ _LINKS = (
         frozenset({"connection-refused"}),
         re.compile(r"client socket has failed to connect"),
     ),
+    *(
+        _Link(name, re.compile("devices of the NVSwitches within"), frozenset({"ib-async"}))
+        for name in ("ib-remote-error", "ib-retry", "ib-completion-error", "ib-connect-timeout")
+    ),
     # UCX and NCCL meet the same limit.
     _Link(
         "memlock", re.compile(""), frozenset({"mpi-network"}), re.compile(r"locked memory|memlock|ibv_\w+\(\) failed")
