@@ -30,6 +30,7 @@ from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.imex_nodes import node_apart
+from busbw.doctor.clues.machine.machine_checks import host_of_check
 from busbw.doctor.clues.machine.nvlinks import counting_link
 from busbw.doctor.clues.machine.platforms import (
     buffers_without_peers,
@@ -75,7 +76,7 @@ from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
-from busbw.doctor.clues.network.neighbours import unresolved
+from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
@@ -93,7 +94,7 @@ from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
-from busbw.doctor.clues.network.shared_address import one_address_of_two
+from busbw.doctor.clues.network.shared_address import one_address_of_two, within_one_host
 from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
@@ -187,7 +188,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
         *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
-    "wrong-interface": (one_address_of_two, first_is_tunnel, given_by_program, interface_with_address),
+    "wrong-interface": (one_address_of_two, within_one_host, first_is_tunnel, given_by_program, interface_with_address),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
@@ -214,11 +215,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
+    "machine-check": (host_of_check,),
     "ib-async": (fabric_devices,),
     "ib-retry": (
         *(fabric_devices, kinds_apart),
         *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, unresolved),
+        *(gid_without_interface, gid_shifted, gid_that_works, roce_without_address, rail_apart, unresolved),
         *(keys_apart, limited_members, one_nic_alone),
     ),
     "ib-completion-error": (
@@ -228,7 +230,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "ib-connect-timeout": (
         *(fabric_devices, kinds_apart),
-        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
+        *(
+            rails_in_one_subnet,
+            rail_apart,
+            lost_between,
+            unresolved,
+            gid_of_program,
+            gid_without_interface,
+            gid_shifted,
+        ),
         *(gid_that_works, roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),

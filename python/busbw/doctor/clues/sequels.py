@@ -46,6 +46,13 @@ _LINKS = (
         _Link(name, re.compile("devices of the NVSwitches within"), frozenset({"ib-async"}))
         for name in ("ib-remote-error", "ib-retry", "ib-completion-error", "ib-connect-timeout")
     ),
+    # What takes all connections of a pod keeps ranks from each other.
+    _Link("kubernetes-event", re.compile("^a service mesh stands"), frozenset({"init-incomplete"})),
+    _Link(
+        "machine-check",
+        re.compile("upon which its kernel stopped"),
+        frozenset({"node-lost", "kernel-hang", "ib-retry", "ib-completion-error", "watchdog-timeout", "remote-error"}),
+    ),
     # UCX and NCCL meet the same limit.
     _Link(
         "memlock", re.compile(""), frozenset({"mpi-network"}), re.compile(r"locked memory|memlock|ibv_\w+\(\) failed")
