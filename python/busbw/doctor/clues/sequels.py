@@ -47,7 +47,10 @@ _LINKS = (
         for name in ("ib-remote-error", "ib-retry", "ib-completion-error", "ib-connect-timeout")
     ),
     # What takes all connections of a pod keeps ranks from each other.
-    _Link("kubernetes-event", re.compile("^a service mesh stands"), frozenset({"init-incomplete"})),
+    *(
+        _Link(name, re.compile("^a service mesh stands"), frozenset({"init-incomplete", "nccl-error"}))
+        for name in ("kubernetes-event", "remote-error", "connection-refused", "connection-timeout", "socket-failed")
+    ),
     _Link(
         "machine-check",
         re.compile("upon which its kernel stopped"),
