@@ -21,6 +21,7 @@ from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
+from busbw.doctor.clues.launch.world_by_hand import world_by_hand
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.dimms import host_of_storm
@@ -265,7 +266,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
-        *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
+        *(tasks_overridden, without_srun, world_by_hand),
+        *(first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
         *(address_of_node, port_without_answer, worlds_of_nodes),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
