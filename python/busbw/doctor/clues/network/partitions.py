@@ -73,14 +73,13 @@ def keys_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
         taken = {host: mine[at] for host, mine in hosts.items() if host and at in mine}
         if len({key & ~_FULL for key, _ in taken.values()}) < _PAIR:
             continue
-        of = f"NCCL_IB_PKEY={at}" if given else "P_Key index 0, which NCCL takes,"
+        of = f"NCCL_IB_PKEY={at} is an index, and" if given else "P_Key index 0, which NCCL takes,"
         shows = ", ".join(
             f"{f'0x{key:04x}' if key else 'no partition'} on {named(host, 40)}"
             for host, (key, _) in list(taken.items())[:3]
         )
         return Sharper(
-            f"{of} is an index, and stands for another partition of InfiniBand on each host: {shows}; they cannot "
-            "reach each other",
+            f"{of} stands for another partition of InfiniBand on each host: {shows}; they cannot reach each other",
             _same_key(
                 {host: {at: key for at, (key, _) in mine.items()} for host, mine in hosts.items() if host in taken}
             ),
