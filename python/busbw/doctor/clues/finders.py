@@ -78,7 +78,7 @@ from busbw.doctor.clues.network.link_local import roce_without_address
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
 from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
-from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
+from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, whose_firmware
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
@@ -214,6 +214,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
         *(given_by_program, address_of_node, port_without_answer),
     ),
+    "nic-firmware": (whose_firmware,),
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "machine-check": (host_of_check,),
