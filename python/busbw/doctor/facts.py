@@ -97,11 +97,15 @@ class Facts:
             return True
         whole = [each for each in known if all(place.complete for place in each.ranks)]
         hosts = {host for each in known for host in each.hosts}
+        hosts |= {host for log in self.logs for host in log.networks if host}
         # Warnings name the host that says them: one of another host is of a job over several.
         hosts |= {each.where.partition(" ")[0] for log in self.logs for each in log.warnings if " " in each.where}
         if not whole or self.several_nodes or len(hosts) != 1:
             return False
-        # The log of one rank shows one host, however many there were.
+        # The log of one rank shows one host, however many there were; a network joins none of one host.
+        ways = [way for log in self.logs for each in log.communicators for way in each.transports]
+        if any(way.kind == "NET" and max(way.sender, way.receiver) >= _OF_ONE_NODE for way in ways):
+            return False
         return all(each.nnodes == 1 or max(len(each.ranks), _OF_ONE_NODE) >= (each.nranks or 0) for each in known)
 
     @property

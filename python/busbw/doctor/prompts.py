@@ -14,9 +14,12 @@ _PROMPT = re.compile(
     rf"^{STAMP}(?:\([\w.-]{{1,40}}\) )?"
     rf"(?:\[?[\w.-]{{1,32}}@(?P<user>{_HOST})(?::[^\n$#]{{0,60}}| [^\n$#]{{0,60}}\])? ?[$#] ?\S"
     rf"|\[?(?P<bare>{_HOST})\]?(?::[^\n$#\s]{{0,60}})?(?: ?\$|#) \S"
+    rf"|\[(?P<boxed>{_HOST})\] [$#] \S"
     rf"|(?:\+ |[^\n]{{0,60}}[$#] ?)hostname(?: -\w)?\s{{0,3}}\n{STAMP}(?P<told>[A-Za-z][\w.-]{{0,60}})\s{{0,3}}$"
     rf"|[^\n]{{0,60}}[$#] ssh (?:-\w \S{{1,40}} |-\w )*(?:[\w.-]{{1,32}}@)?(?P<far>[A-Za-z][\w.-]{{0,60}}) \S"
     rf"|(?:-{{2,8}}|={{2,8}}|#{{2,8}}) ?(?:node-check |node |host |on )(?P<head>[A-Za-z][\w.-]{{0,60}})\b"
+    # A word of prose has no digit, and further words behind it.
+    rf"(?:(?<=[\d.-])|(?<=\d\w)|(?=\s{{0,3}}(?:[-=#:(,]|$)))"
     # A loop over hosts prints the bare name; those of devices stand there as well, and so a host's needs a digit.
     r"|[-=#]{1,8} ?(?!GPU|mlx|roce|ibp?\d|eth\d|en[opsP]\d|bond)"
     r"(?P<titled>[A-Za-z](?=[\w.-]{0,60}\d)[\w.-]{1,60})"

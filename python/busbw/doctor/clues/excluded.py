@@ -83,8 +83,9 @@ _ROWS = (
     # The limit of a shell is no limit.
     _row(
         "memlock",
-        r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,40}(?:\n[^\n]{0,80}|\b(?:is|says|shows|=)?[^\n]{0,20})\bunlimited\b"
-        r"|\bmax locked memory\s[^\n]{0,60}\bunlimited",
+        r"ulimit -\w{0,3}l\w{0,3}\b(?!\W{0,3} to \W?unlimited)[^\n]{0,40}"
+        r"(?:\n[^\n]{0,80}|\b(?:is|says|shows|=)?[^\n]{0,20})\bunlimited\b"
+        r"|\bmax locked memory\s(?!\(ulimit -l\) to)[^\n]{0,60}\bunlimited",
         (
             r"the limit on locked memory \(memlock\) is too low for RDMA",
             "memory cannot be locked for RDMA, though a shell's limit is unlimited: ranks were started under another "
@@ -98,7 +99,8 @@ _ROWS = (
             "Where it is unlimited there too, the NIC",
         ),
         # The limit of the job itself, small beside that of a login.
-        never=r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}\n\d{1,6}\s*$|\bmax locked memory\s[^\n]{0,60}\s\d{1,6}\s*$",
+        never=r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}\n\d{1,6}\s*$|\bmax locked memory\s[^\n]{0,60}\s\d{1,6}\s*$"
+        r"|\(current: \d{1,7} kbytes\)",
     ),
     # An InfiniBand fabric has no GIDs to choose from.
     _row(

@@ -23,6 +23,7 @@ from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
+from busbw.doctor.clues.launch.world_by_hand import world_by_hand
 from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
 from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
@@ -33,6 +34,7 @@ from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.imex_nodes import node_apart
+from busbw.doctor.clues.machine.machine_checks import host_of_check
 from busbw.doctor.clues.machine.nvlinks import counting_link
 from busbw.doctor.clues.machine.platforms import (
     buffers_without_peers,
@@ -62,6 +64,7 @@ from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
 from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
+from busbw.doctor.clues.network.fabric_devices import fabric_devices
 from busbw.doctor.clues.network.families import family_without_address
 from busbw.doctor.clues.network.firewalls import refused_by_rules
 from busbw.doctor.clues.network.gid_changes import changed_by
@@ -79,11 +82,12 @@ from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
+from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
-from busbw.doctor.clues.network.neighbours import unresolved
-from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
+from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
+from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, whose_firmware
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.one_peer import one_peer_alone
@@ -92,7 +96,7 @@ from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.overlays import overlay_dropped
 from busbw.doctor.clues.network.own_address import address_of_node
 from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
-from busbw.doctor.clues.network.partitions import limited_members
+from busbw.doctor.clues.network.partitions import keys_apart, limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
@@ -102,7 +106,7 @@ from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
-from busbw.doctor.clues.network.shared_address import one_address_of_two
+from busbw.doctor.clues.network.shared_address import one_address_of_two, within_one_host
 from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
@@ -204,7 +208,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
     "wrong-interface": (
-        *(one_address_of_two, first_is_tunnel, given_by_program, on_default_bridge, interface_with_address),
+        *(one_address_of_two, within_one_host, first_is_tunnel, given_by_program, on_default_bridge),
+        *(interface_with_address,),
     ),
     "shm-full": (left_in_shm,),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
@@ -234,28 +239,31 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
-        *(one_that_counts, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_without_interface, gid_shifted, gid_is_empty, gid_that_works, roce_without_address, unresolved),
-        *(limited_members, one_nic_alone, one_peer_alone),
+        *(fabric_devices, kinds_apart, one_that_counts, rails_in_one_subnet, lost_between, mtu_differs),
+        *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
+        *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
+        *(one_peer_alone,),
     ),
     "ib-completion-error": (
-        *(forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs, lost_by_size, gid_of_program),
-        *(gid_shifted, gid_that_works, limited_members, one_nic_alone, one_peer_alone),
+        *(fabric_devices, kinds_apart, forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs),
+        *(lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
+        *(one_nic_alone, one_peer_alone),
     ),
     "ib-connect-timeout": (
-        *(rails_in_one_subnet, lost_between, unresolved, gid_of_program, gid_without_interface, gid_shifted),
-        *(gid_is_empty, gid_that_works, roce_without_address, rails_apart),
+        *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_apart, lost_between, unresolved),
+        *(gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
+        *(roce_without_address, rails_apart),
     ),
     "remote-error": (no_host_of_job,),
-    "ib-remote-error": (forced_relaxed, mtu_differs),
+    "ib-remote-error": (fabric_devices, forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
     "ib-invalid-gid": (
-        *(changed_by, gid_of_namespace, gid_of_nobody, gid_of_program, gid_is_empty, gid_without_interface),
-        *(gid_shifted,),
+        *(fabric_devices, kinds_apart, changed_by, gid_of_namespace, gid_of_nobody, gid_of_program),
+        *(gid_is_empty, gid_without_interface, gid_shifted),
     ),
     "ibv-call-failed": (
-        *(refused_by_cgroup, size_by_hand, full_of_registrations, dmabuf_refused, gid_of_namespace),
-        *(gid_of_nobody, gid_is_empty, gid_without_interface),
+        *(kinds_apart, refused_by_cgroup, size_by_hand, full_of_registrations, dmabuf_refused),
+        *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
     ),
     "duplicate-gpu": (
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
@@ -268,8 +276,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "vm-topology": (of_links,),
     "rendezvous-timeout": (
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
-        *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),
-        *(address_of_node, port_without_answer, worlds_of_nodes, ranks_on_two_hosts),
+        *(tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike, evaluated_in_batch),
+        *(given_by_program, address_of_node, port_without_answer, worlds_of_nodes, ranks_on_two_hosts),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
@@ -340,5 +348,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "store-lost": (ended_as_it_should,),
     "topology-hidden": (flat_in_guest,),
     "iommu-fault": (acs_beside_rates,),
+    "nic-firmware": (whose_firmware,),
+    "machine-check": (host_of_check,),
+    "ib-async": (fabric_devices,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -55,6 +55,24 @@ _LINKS = (
         frozenset({"connection-refused"}),
         re.compile(r"client socket has failed to connect"),
     ),
+    *(
+        _Link(name, re.compile("devices of the NVSwitches within"), frozenset({"ib-async"}))
+        for name in ("ib-remote-error", "ib-retry", "ib-completion-error", "ib-connect-timeout")
+    ),
+    # What takes all connections of a pod keeps ranks from each other.
+    *(
+        _Link(name, re.compile("^a service mesh stands"), frozenset({"init-incomplete", "nccl-error"}))
+        for name in ("kubernetes-event", "remote-error", "connection-refused", "connection-timeout", "socket-failed")
+    ),
+    _Link(
+        "machine-check",
+        re.compile("upon which its kernel stopped"),
+        frozenset({"node-lost", "kernel-hang", "ib-retry", "ib-completion-error", "watchdog-timeout", "remote-error"}),
+    ),
+    # UCX and NCCL meet the same limit.
+    _Link(
+        "memlock", re.compile(""), frozenset({"mpi-network"}), re.compile(r"locked memory|memlock|ibv_\w+\(\) failed")
+    ),
     _Link("driver-not-loaded", re.compile(r"cannot be built for"), frozenset({"build-failed"})),
     _Link("disk-full", re.compile("pyxis writes"), frozenset({"container-start"})),
     # What the plugin of a node drops it does not offer to the scheduler.

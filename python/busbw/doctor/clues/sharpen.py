@@ -72,7 +72,7 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         else each
         for each in findings
     ]
-    return without_refuted(_by_acs(told), texts)
+    return without_refuted(_by_acs(_by_tests(told)), texts)
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
@@ -112,6 +112,24 @@ def _fits(clue: Clue, finding: Finding, texts: Sequence[Text]) -> Sharper | None
     if any(words.search(text.text) for words in clue.never for text in texts):
         return None
     return Sharper(clue.title.format_map(groups), clue.cure.format_map(groups), tuple(seen))
+
+
+_ACS_TESTED = "ACS is on at PCIe switches"
+
+
+def _by_tests(findings: list[Finding]) -> list[Finding]:
+    """Where tests show what ACS costs, the lines of bridges that tell of it say no more."""
+    cause = next((each for each in findings if each.title.startswith(_ACS_TESTED)), None)
+    if cause is None:
+        return findings
+    return [
+        replace(each, severity=Severity.NOTE, title=f"follows from {cause.name}: {each.title}")
+        if each.name == "iommu-fault"
+        and each.severity is not Severity.NOTE
+        and all("ACSCtl" in seen.fact for seen in each.evidence if seen.line)
+        else each
+        for each in findings
+    ]
 
 
 P2P_HANGS = "transfers from GPU to GPU (P2P) hang"

@@ -22,19 +22,29 @@ _SMALL = (
     # Tasks of a launcher put their host in front, and other limits behind it.
     r"|\b(?:srun|mpirun|mpiexec|pdsh|clush)\b(?![^\n]{0,200}ulimit -n[^\n]{0,60}ulimit -l)[^\n]{0,200}\bulimit -l\b"
     r"[^\n]{0,80}\n[A-Za-z][\w.-]{0,60}:? {1,4}(?P<kib__>\d{1,6})(?: {1,4}(?:\d{1,12}|unlimited)){0,4}\s*$"
+    r"|\(current: (?P<said>\d{1,7}) kbytes\)"
 )
 """A limit on locked memory that a shell shows, in KiB."""
+_NO_ULIMIT = r"\.Ulimits\b[^\n]{0,120}\n\s{0,8}(?P<none>\[\]|null|<no value>)|\"Ulimits\": (?P<no>\[\]|null)"
+"""What `docker inspect` says of a container that was started without limits of its own."""
 _LARGE = (
-    r"ulimit -\w{0,3}l\w{0,3}\b[^\n]{0,80}(?:\n|\b)[^\n]{0,40}\bunlimited\b|\bmax locked memory\s[^\n]{0,60}\bunlimited"
+    r"ulimit -\w{0,3}l\w{0,3}\b(?!\W{0,3} to \W?unlimited)[^\n]{0,80}(?:\n|\b)[^\n]{0,40}\bunlimited\b"
+    r"|\bmax locked memory\s(?!\(ulimit -l\) to)[^\n]{0,60}\bunlimited"
 )
+"""A limit that a shell shows, and not one that a program asks for."""
 
 BESIDE_ROWS = {
     "memlock": rf"""
-{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB where the ranks run, though
- another shell has none: too low for RDMA, and set by what starts the ranks ;
+{_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}}{{said}} KiB where the ranks run,
+ though another shell has none: too low for RDMA, and set by what starts the ranks ;
  LimitMEMLOCK=infinity for what starts them, and restart it: slurmd's unit (with PropagateResourceLimitsExcept=MEMLOCK
  in slurm.conf), the container runtime, sshd; docker --ulimit memlock=-1. ulimit -l within the job must say unlimited
-{_SMALL} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}} KiB here, too low for RDMA ; {{fix}}
+{_SMALL} && {_NO_ULIMIT} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}}{{said}} KiB in the container, which
+ was started without one of its own (docker inspect: Ulimits {{none}}{{no}}): too low for RDMA ;
+ start the containers on all nodes with --ulimit memlock=-1 (compose: ulimits: memlock: -1) and --cap-add=IPC_LOCK, or
+ set default-ulimits in /etc/docker/daemon.json. ulimit -l within them must say unlimited. The devices are there, and
+ memory of host and GPUs suffices
+{_SMALL} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}}{{said}} KiB here, too low for RDMA ; {{fix}}
 """,
     "duplicate-gpu": rf"""
 {_OF_SERVER} && {_CARD.format(0)} && !{_CARD.format(1)}

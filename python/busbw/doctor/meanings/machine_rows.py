@@ -96,8 +96,8 @@ No such device|errno 19\b ; the RDMA device or port of that queue pair is gone, 
  the process does not see ;
  ibv_devinfo in the same container: the port must be Active and its interface in this network namespace (RoCE: host
  network, or the RDMA plugin's own). Name the devices that work (NCCL_IB_HCA)
-No data available|\b61\b|GID\b.{0,60}(?:zero|null|empty) ; the entry of the GID table that is used is empty: the
- interface has no address of that kind ;
+No data available|(?:error|errno:?|with|code:?) \(?-?61\b|GID\b.{0,60}(?:zero|null|empty) ; the
+ entry of the GID table that is used is empty: the interface has no address of that kind ;
  show_gids on both hosts; unset NCCL_IB_GID_INDEX, or set the index of RoCE v2 with an IPv4 address; give the interface
  its address, in the container too
 GID table change|unknown event type \(18\) ; the addresses of an RDMA interface changed while the job ran ;

@@ -71,6 +71,13 @@ Failed to open libibverbs && \buverbs\d{1,3}\b[^\n]{0,80}$ && !dlv?sym failed ; 
  ibverbs-providers and rdma-core in the image (apt-get, dnf), on all nodes; ldconfig -p lists libibverbs.so.1 then, and
  NCCL says NET/IB : Using. Devices, ports and drivers are there; plugin and GPU Direct come after it
 """,
+    "plugin-system-old": r"""
+\bprovider: efa\b|\bFI_PROVIDER=efa|^\s{0,40}hca_id:\s{1,8}rdmap|/opt/amazon/(?:efa|ofi-nccl)\b && Using network Socket
+ ; {title}. NCCL goes over sockets by it, though EFA is there ; install aws-ofi-nccl within the image (efa_installer.sh
+ -y --skip-kmod) in place of files of the host's newer system, or take an image on a newer base (Ubuntu 24.04 has
+ GLIBC_2.39). NCCL must say `Selected provider is efa` then. EFA's devices, driver and security groups are right
+Using network Socket ; {title}. NCCL goes over sockets by it ; {fix}
+""",
     "ssh-launch mpi-launch": rf"""
 {_NO_SSHD} && ^\s{{0,40}}"?image"?: {{0,30}}"?(?P<image>[\w.-]{{1,60}}[\w./:@-]{{2,120}}) && Connection refused ; the
  hosts' image {{image}} has no ssh server ({{sshd}}), so that nobody listens for the launcher's ssh ; take an image

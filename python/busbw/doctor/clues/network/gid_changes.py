@@ -18,6 +18,7 @@ _EVENT = re.compile(
 """18 is libibverbs' number of the same event (IBV_EVENT_GID_CHANGE)."""
 _LOST = re.compile(r"\bDHCPv4 address (?P<ip>\d{1,3}(?:\.\d{1,3}){3})/\d{1,2} lost\b")
 _GIVEN = re.compile(r"\bDHCPv4 address (?P<ip>\d{1,3}(?:\.\d{1,3}){3})/\d{1,2} (?:via|acquired)\b")
+_LEASE = re.compile(r"\b(?P<dev>[a-z][\w.-]{1,30}): DHCP(?:v4)? lease lost\b")
 _OF_JOURNAL = re.compile(
     r"\d\d:\d\d:\d\d\S{0,16} (?P<host>[A-Za-z][\w.-]{0,60}) [\w.-]{2,40}\[\d{1,8}\]: [^\n]{0,200}$"
 )
@@ -55,10 +56,11 @@ def changed_by(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
     by = f" (by {who[2][1]}{', which started the network anew' if upgrades else ''})" if who else ""
     device = named(event[1]["dev"], 30)
     by += _addresses(texts)
+    first = f"{who[2][2]}. {finding.fix[:1].upper()}{finding.fix[1:]}" if who else finding.fix
     shown = [event, *([(who[0], who[1])] if who else []), *([restart] if restart else [])]
     return Sharper(
         f"the addresses of {device}{on} changed while the job ran{by}: what is connected by them is lost",
-        f"{f'{who[2][2]}. ' if who else ''}{finding.fix}. Go on from the last checkpoint",
+        f"{first}. Go on from the last checkpoint",
         tuple(text.evidence(found.start()) for text, found in shown),
     )
 
@@ -75,5 +77,6 @@ def _addresses(texts: Sequence[Text]) -> str:
     lost = next((found["ip"] for text in texts if (found := _LOST.search(text.text))), "")
     given = next((found["ip"] for text in texts if (found := _GIVEN.search(text.text))), "")
     if not lost:
-        return ""
+        lease = next((found["dev"] for text in texts if (found := _LEASE.search(text.text))), "")
+        return f", {named(lease, 30)} lost its DHCP lease" if lease else ""
     return f", {lost} went" + (f" and {given} came" if given and given != lost else "")

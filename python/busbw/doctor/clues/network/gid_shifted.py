@@ -21,13 +21,14 @@ _MOST = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """An entry of a port's table: `net` is the network of its address, "" where it is link-local."""
+    """An entry of a port's table: `net` is the network of its address, "" where it is of IPv6."""
 
     index: str
     ip: str
     net: str
     v2: bool
     interface: str
+    gid: str
     seen: Evidence
 
 
@@ -63,7 +64,8 @@ def gid_shifted(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
 def _kind(row: _Row) -> str:
     of = f" of {named(row.interface)}" if row.interface else ""
     if not row.net:
-        return f"link-local{of}"
+        kind = "link-local" if row.gid.startswith("fe80") else f"an address of IPv6 ({named(row.gid)})"
+        return f"{kind}{of}"
     return f"RoCE v1{of}" if not row.v2 else f"{named(row.ip)}{of}, of another network"
 
 
@@ -89,7 +91,7 @@ def _ports(texts: Sequence[Text]) -> _Ports:
         ip = found["ip"] or ""
         row = _Row(
             found["index"], ip, ip.rpartition(".")[0], found["kind"] == "v2", name["name"] if name else "",
-            text.evidence(found.start()),
+            found["gid"], text.evidence(found.start()),
         )  # fmt: skip
         ports.setdefault((host_before(text, found.start()), found["dev"]), {}).setdefault(row.index, row)
     return ports

@@ -25,6 +25,10 @@ _NO_DEVICE = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} [^\n]{0,60}NET/IB ?: No device found"
 )
 _MOST = 200
+_LINKS_UP = re.compile(
+    r"Physical state: LinkUp|phys_state:\s{1,12}LINK_UP|physical_state LINK_UP|sm_lid:\s{1,12}0\b|SM lid: 0\b"
+)
+_NO_MANAGER = "; its link is up, and no subnet manager sets it up"
 
 
 def _ports(text: Text) -> Iterator[tuple[str, str, str, int]]:
@@ -75,6 +79,7 @@ def _told(
     ]
     beside = f", while {named(others[0][0], 40)} uses {named(others[0][1], 20)}" if others else ""
     waits = [device for device, (state, _) in ports.items() if state in _WAITS]
+    without = _NO_MANAGER if waits and len(waits) == len(ports) and _LINKS_UP.search(text.text) else ""
     down = [device for device, (state, _) in ports.items() if state not in _WAITS]
     cures = []
     if waits:
@@ -87,7 +92,8 @@ def _told(
     )
     seen: tuple[Evidence, ...] = tuple(text.evidence(at) for _, at in list(ports.values())[:3])
     return Sharper(
-        f"no RDMA port of {named(host, 60)} is active ({states}): NCCL finds no device there and goes without{beside}",
+        f"no RDMA port of {named(host, 60)} is active ({states}{without}): NCCL finds no device there and goes "
+        f"without{beside}",
         f"{'. '.join(cures)}. ibv_devinfo must show PORT_ACTIVE. Until then NCCL_IB_DISABLE=1 on all hosts. Driver, "
         "image and GID index are right",
         (*seen, *((none,) if none else ())),
@@ -116,4 +122,33 @@ def forced_relaxed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         "2.12 and newer asks for relaxed ordering itself where that is safe (NCCL_IB_PCI_RELAXED_ORDERING). The "
         "program's calls, counts and ACS are not at fault",
         (text.evidence(at.start()),),
+    )
+
+
+_KERNEL = re.compile(
+    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) (?P<host>[A-Za-z][\w.-]{0,60}) kernel: "
+    r"(?:mlx5_core|bnxt_en|ice|irdma) (?P<pci>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d)[^\n]{0,40}?: [^\n]{0,60}"
+    r"(?:[Hh]ealth|firmware internal error|handling bad device|error_sw_reset)",
+    re.MULTILINE,
+)
+_OF_NIC = (
+    r"(?<![\w.-]){host}:\d{{1,8}}:[^\n]{{4,80}}NET/IB ?: (?P<nccl>\w{{3,20}}):\d{{1,2}} [^\n]{{0,40}}"
+    r"(?:catastrophic|fatal) |^[^\n]{{15,32}} {host} kernel: infiniband (?P<said>\w{{3,20}}): "
+)
+
+
+def whose_firmware(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The kernel's journal names the host and the NIC's address, and NCCL or the kernel there its device."""
+    found = next(((text, each) for text in texts if (each := _KERNEL.search(text.text))), None)
+    if found is None or "firmware of a NIC" not in finding.title:
+        return None
+    text, kernel = found
+    words = re.compile(_OF_NIC.format(host=re.escape(kernel["host"])), re.MULTILINE)
+    device = next(((each, match) for each in texts if (match := words.search(each.text))), None)
+    name = named(device[1]["nccl"] or device[1]["said"], 20) if device else ""
+    nic = f"{name} ({kernel['pci']})" if name else f"the NIC {kernel['pci']}"
+    return Sharper(
+        finding.title.replace("the firmware of a NIC", f"the firmware of {nic} on {named(kernel['host'], 40)}"),
+        f"drain {named(kernel['host'], 40)}. Then: {finding.fix}. Cables and the peers' NICs are not at fault",
+        (text.evidence(kernel.start()), *((device[0].evidence(device[1].start()),) if device else ())),
     )

@@ -63,3 +63,42 @@ def one_address_of_two(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
             (*seen, *([better[0].evidence(better[1].start())] if better else [])),
         )
     return None
+
+
+_BY_USB = re.compile(r"usb|enx|idrac|ilo")
+_LISTED = r"^{dev}(?:@\S{{1,20}})?\s{{1,20}}\w{{2,10}}\s{{1,20}}{ip}/"
+
+
+def within_one_host(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """NCCL took an interface with a link-local address, as that by which a BMC is reached within its host."""
+    boots = [(text, found) for text in texts for found in islice(_BOOT.finditer(text.text), _MOST)]
+    taken = next(((text, found) for text, found in boots if found["ip"].startswith("169.254.")), None)
+    if taken is None or taken[1]["ip"] not in _said(finding):
+        return None
+    text, boot = taken
+    dev, ip = boot["dev"], boot["ip"]
+    rows = re.compile(_LISTED.format(dev=re.escape(dev), ip=re.escape(ip)), re.MULTILINE)
+    alike = [(each, row) for each in texts for row in islice(rows.finditer(each.text), 8)]
+    better = next(
+        ((each, row) for each in texts for row in _OTHER.finditer(each.text) if row["name"] != dev), None
+    )  # fmt: skip
+    what = (
+        "the USB interface of the host's BMC" if _BY_USB.match(dev) else "an interface without an address of a network"
+    )
+    same = ", and it is the same on each host, so that a node that calls it meets itself" if len(alike) > 1 else ""
+    name = named(better[1]["name"], 30) if better else "NAME"
+    by = f" ({better[1]['ip']})" if better else " (an interface of the nodes' network; ip -br addr)"
+    return Sharper(
+        f"NCCL took {named(dev, 30)} ({ip}), {what}: a link-local address leads to no other host{same}",
+        f"set NCCL_SOCKET_IFNAME={name}{by} on all nodes, and GLOO_SOCKET_IFNAME likewise; ^{named(dev, 30)} leaves "
+        "that one out. Neither firewall, port nor the first node is at fault",
+        (
+            text.evidence(boot.start()),
+            *(each.evidence(row.start()) for each, row in alike[:2]),
+            *((better[0].evidence(better[1].start()),) if better else ()),
+        ),
+    )
+
+
+def _said(finding: Finding) -> str:
+    return "\n".join((finding.title, *(seen.fact for seen in finding.evidence)))

@@ -22,7 +22,14 @@ SIGNATURE = Signature(
         # What gives a container the devices, or lists them, tells of no fault: commands, manifests, listings' heads.
         r"^(?!.{0,400}(?:--device|\bdocker run|\bpodman run|-v /dev|\bls (?:-\w{1,8} )?/))"
         r"(?!.{0,400}(?:/dev/infiniband rwm\b|(?:host|mount)Path|^\W{0,40}path: |/dev/infiniband from \S{1,60} \(r))"
-        r"(?!/dev/infiniband/?:\s{0,4}$)"
+        r"(?!(?:\S{1,60}: )?/dev/infiniband/?:\s{0,4}$)"
+        # Names alone, as ls prints them, are of devices that are there.
+        r"(?!(?:\S{1,60}: )?(?:/dev/infiniband(?:/[\w/-]{2,40})?[ \t]{0,8}){1,32}$)"
+        # So is one that everybody may open, or of which a check says that it is well.
+        r"(?!.{0,40}\bc(?:rw-){3})"
+        r"(?!(?!.{0,400}\b(?:[Nn]ot?|NOT?|[Mm]issing|MISSING|[Cc]annot|[Ff]ail\w*|FAIL\w*|denied|without)\b)"
+        r".{0,400}\b(?:OK|ok|present|exists|found|PASS\w*|passed)\b)"
+        r"(?!.{0,400}(?:PathOnHost|PathInContainer|CgroupPermissions))"
         r".{0,600}/dev/infiniband",
         r"NET/IB : Unable to open device",
         r"couldn't open uverbs",
