@@ -25,6 +25,8 @@ class _Link:
 
 
 _LINKS = (
+    # Loaders that share a rank's one core are told where steps wait for them.
+    _Link("data-bound", re.compile(r"one processor|to one core|share 1 processor"), frozenset({"core-bound"})),
     # Ranks that are there twice leave others that never come.
     _Link("rank-count", re.compile(r"already checked in"), frozenset({"init-incomplete"})),
     _Link("init-incomplete", re.compile(r"get no answer"), frozenset({"nccl-error"})),
