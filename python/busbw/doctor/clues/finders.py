@@ -9,6 +9,7 @@ from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.gres import not_counted
+from busbw.doctor.clues.launch.handed_on import handed_on
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
@@ -238,7 +239,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "duplicate-gpu": (
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
-        *(fewer_gpus_listed,),
+        *(handed_on, fewer_gpus_listed),
     ),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
@@ -253,7 +254,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
         *(libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
-        *(fewer_gpus_listed,),
+        *(handed_on, fewer_gpus_listed),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (not_given, plugin_beside_path, no_instance_of_aws),
