@@ -39,6 +39,7 @@ from busbw.doctor.clues.machine.platforms import (
     no_instance_of_aws,
 )
 from busbw.doctor.clues.machine.slots import narrow_slot
+from busbw.doctor.clues.machine.topology_missing import file_not_opened
 from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
@@ -245,7 +246,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers, not_passed_on),
-    "vm-topology": (of_links,),
+    "vm-topology": (file_not_opened, of_links),
     "rendezvous-timeout": (
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
         *(tasks_overridden, without_srun, first_node_late, nodes_alike, evaluated_in_batch, given_by_program),

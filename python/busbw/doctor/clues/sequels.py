@@ -25,6 +25,12 @@ class _Link:
 
 
 _LINKS = (
+    # What NCCL makes of a machine whose topology file it could not open.
+    _Link(
+        "vm-topology",
+        re.compile(r"^the topology file that is set (?:does not exist|may not be read)"),
+        frozenset({"nic-far", "no-gdr", "topology-hidden", "flat-topology", "one-nic", "one-rail"}),
+    ),
     # Loaders that share a rank's one core are told where steps wait for them.
     _Link("data-bound", re.compile(r"one processor|to one core|share 1 processor"), frozenset({"core-bound"})),
     # Ranks that are there twice leave others that never come.
