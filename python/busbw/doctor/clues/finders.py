@@ -47,6 +47,7 @@ from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
+from busbw.doctor.clues.memory.holders import held_by_another
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
 from busbw.doctor.clues.memory.served import part_of_server
@@ -177,7 +178,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rank-count": (same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-        *(full_before_work,),
+        *(held_by_another, full_before_work),
     ),
     "host-memory": (
         *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit),
