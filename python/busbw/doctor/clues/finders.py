@@ -31,7 +31,7 @@ from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.imex_nodes import node_apart
-from busbw.doctor.clues.machine.nvlinks import counting_link
+from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
 from busbw.doctor.clues.machine.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -282,6 +282,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
     "nvlink-error": (counting_link,),
+    "nvlinks-down": (links_of_gpu,),
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
     "mpi-network": (gid_of_program, core_without_peers, refused_by_driver),

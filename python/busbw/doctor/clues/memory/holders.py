@@ -140,7 +140,12 @@ def _process(holder: _Holder, texts: Sequence[Text]) -> tuple[str, str, tuple[Ev
 
 def _without_times(rest: str) -> str:
     """The row's end behind its last time or state: where its command stands."""
-    return re.sub(r"^.{0,120}(?:\d?\d:\d\d(?::\d\d|\.\d\d)?|\s[RSDZT][sl+<NL]{0,4}|[F.]{3,6}m?)(?=\s)(?: 20\d\d\b)?", "", rest)
+    return _LAST_TIME.sub("", rest)
+
+
+_LAST_TIME = re.compile(
+    r"^.{0,120}(?:\d?\d:\d\d(?::\d\d|\.\d\d)?|\s[RSDZT][sl+<NL]{0,4}|[F.]{3,6}m?)(?=\s)(?: 20\d\d\b)?"
+)
 
 
 def _is_other(holder: _Holder, user: str, command: str, texts: Sequence[Text], *, alone: bool) -> bool:
