@@ -82,12 +82,13 @@ def links_of_gpu(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
         for gpu, link, where in facts.snapshot.links_off
         if gpu == int(down["gpu"])
     }
+    # Where a list names one GPU alone, rows of counters below it are of that one.
+    mine = {down["gpu"]} | ({""} if {gpu for gpu, _, _ in facts.snapshot.links_off} == {int(down["gpu"])} else set())
+    counts = [each for each in _counts(texts) if each[0] in mine and each[3] >= _COUNTS_OLD]
     counted: dict[str, dict[str, int]] = {}
-    seen: list[Evidence] = []
-    for gpu, link, kind, n, text, at in _counts(texts):
-        if gpu == down["gpu"] and n >= _COUNTS_OLD:
-            counted.setdefault(link, {})[kind] = n
-            seen.append(text.evidence(at))
+    for _, link, kind, n, _, _ in sorted(counts, key=lambda each: -each[3]):
+        counted.setdefault(link, {})[kind] = n
+    seen = [text.evidence(at) for _, _, _, _, text, at in counts]
     if not off and not counted:
         return None
     title = finding.title + (f": link {_and(list(off))} {'is' if len(off) == 1 else 'are'} down" if off else "")
