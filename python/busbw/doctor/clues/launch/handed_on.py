@@ -27,7 +27,9 @@ _EACH = re.compile(
     r"CUDA_VISIBLE_DEVICES['\"\]\s]{0,4}[=:] ?['\"]?(?:\$|str\(|os\.environ|`|%)|--gpus-per-task|--gpu-bind=(?!none)"
 )
 """Each rank gets a value of its own, or Slurm gives it one."""
-_ONE_ASKED = re.compile(r"gres=gpu(?::[A-Za-z]\w{0,20})?:1\b|SLURM_GPUS_ON_NODE=1\b|--gpus(?:-per-node)?[= ]1\b")
+_BY_SLURM = re.compile(r"gres[=:/]gpu|\bSLURM_(?:GPUS|JOB_GPUS|STEP_GPUS|GPUS_ON_NODE)\b|--gpus(?:-per-node)?[= ]\d")
+"""Slurm sets the variable itself, to the GPUs that were asked for: an `env` that shows it tells of no script."""
+_BY_HAND = re.compile(r"\b(?:export|setenv|set -gx) |CUDA_VISIBLE_DEVICES=\S{1,60} +(?:\w+=\S+ +){0,6}[a-z]")
 _RUN = re.compile(
     r"\b(?P<who>mpirun|mpiexec(?:\.hydra)?|prterun|horovodrun|srun|torchrun|accelerate launch|deepspeed)\s[^\n]{2,600}"
 )
@@ -72,7 +74,8 @@ def handed_on(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
         return None
     (value,) = values
     text, found = next((each for each in sets if each[1]["how"] or each[1]["option"]), sets[0])
-    of_slurm = not (found["how"] or found["option"]) and any(_ONE_ASKED.search(each.text) for each in texts)
+    by_hand = found["option"] or _BY_HAND.search(text.text, found.start(), found.end() + 60)
+    of_slurm = not by_hand and any(_BY_SLURM.search(each.text) for each in texts)
     count, ranks = value.count(",") + 1, ranks_of_host(texts)
     if of_slurm or (count > 1 and (ranks is None or ranks[2] <= count)):
         return None
