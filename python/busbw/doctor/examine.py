@@ -9,6 +9,7 @@ from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
 from busbw.doctor.clues.init_sequels import with_init_sequels
 from busbw.doctor.clues.launch.restarts import with_restarts
+from busbw.doctor.clues.launch.time_over import with_time_over
 from busbw.doctor.clues.machine.held_down import with_held_down
 from busbw.doctor.clues.machine.power import with_power
 from busbw.doctor.clues.machine.power_brake import with_brake
@@ -58,7 +59,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans, facts.shown)), facts)
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(found, facts), facts), facts)))
-    found = with_age(without_unneeded(with_lost_files(found, facts), facts), facts)
+    found = with_time_over(with_age(without_unneeded(with_lost_files(found, facts), facts), facts))
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

@@ -9,6 +9,7 @@ from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.gres import not_counted
+from busbw.doctor.clues.launch.handed_on import handed_on
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
@@ -35,7 +36,7 @@ from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.imex_nodes import node_apart
 from busbw.doctor.clues.machine.machine_checks import host_of_check
-from busbw.doctor.clues.machine.nvlinks import counting_link
+from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
 from busbw.doctor.clues.machine.platforms import (
     buffers_without_peers,
     closed_modules,
@@ -43,6 +44,7 @@ from busbw.doctor.clues.machine.platforms import (
     no_instance_of_aws,
 )
 from busbw.doctor.clues.machine.slots import narrow_slot
+from busbw.doctor.clues.machine.topology_missing import file_not_opened
 from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
@@ -52,6 +54,7 @@ from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.full_disk import full_mount
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
+from busbw.doctor.clues.memory.holders import held_by_another
 from busbw.doctor.clues.memory.left_in_shm import left_in_shm
 from busbw.doctor.clues.memory.of_steps import limit_of_step
 from busbw.doctor.clues.memory.offload import of_dask, of_offload
@@ -197,7 +200,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "rank-count": (no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
-        *(full_before_work, no_room_for_nccl),
+        *(held_by_another, full_before_work, no_room_for_nccl),
     ),
     "host-memory": (
         *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit),
@@ -266,14 +269,14 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
     ),
     "duplicate-gpu": (
-        *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+        *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, handed_on),
         *(fewer_gpus_listed,),
     ),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers, not_passed_on),
-    "vm-topology": (of_links,),
+    "vm-topology": (file_not_opened, of_links),
     "rendezvous-timeout": (
         *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
         *(tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike, evaluated_in_batch),
@@ -282,7 +285,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
         *(libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
-        *(fewer_gpus_listed,),
+        *(handed_on, fewer_gpus_listed),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
@@ -351,5 +354,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-firmware": (whose_firmware,),
     "machine-check": (host_of_check,),
     "ib-async": (fabric_devices,),
+    "nvlinks-down": (links_of_gpu,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

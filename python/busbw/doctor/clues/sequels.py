@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from busbw.doctor.clues.gpu_sequels import OF_GPUS
+from busbw.doctor.clues.link import Link as _Link
+from busbw.doctor.clues.links_of_machines import OF_MACHINES
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.signature import Stage
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A cause by its name and words of its title or evidence; its sequels; words that all evidence of those has."""
-
-    cause: str
-    words: re.Pattern[str]
-    sequels: frozenset[str]
-    only: re.Pattern[str] = re.compile("")
-    first: bool = False
-    """Whether the cause must stand before its sequel, where one log has both."""
-    never: re.Pattern[str] = re.compile(r"(?!)")
-    """Words of the sequel's title by which it has a cause of its own."""
-
 
 _LINKS = (
     # The peers of a process that the kernel or the scheduler ended get no answer from it, or are refused.
@@ -38,6 +25,7 @@ _LINKS = (
         frozenset({"ib-retry", "ib-completion-error", "connection-refused", "nccl-error"}),
         first=True,
     ),
+    *OF_MACHINES,
     # Ranks that are there twice leave others that never come.
     _Link("rank-count", re.compile(r"already checked in"), frozenset({"init-incomplete"})),
     _Link("init-incomplete", re.compile(r"get no answer"), frozenset({"nccl-error"})),
@@ -146,10 +134,11 @@ _LINKS = (
     # The switch tells of the same link at its other end; other GPUs' kernels wait for the one behind it.
     _Link(
         "nvlink-error",
-        re.compile(r"\): 74\b|NVLink uncorr|uncorrectable NVLink|NvlinkUncorr|NVLINK_UNCORR"),
+        re.compile(r"\): ?(?:74|14[4-9]|15[0-36])\b|NVLink uncorr|uncorrectable NVLink|NvlinkUncorr|NVLINK_UNCORR"),
         frozenset({"nvswitch-error", "gpu-firmware", "illegal-access", "process-crashed"}),
         re.compile(
             r"SXid|Xid[^\n]{0,40}: 1(?:19|20)\b|unspecified launch|LaunchFailure|[Gg][Ss][Pp]|[Ss]egfault|^thrown at"
+            r"|^called in"
         ),
         first=True,
     ),
@@ -402,7 +391,9 @@ def _linked(finding: Finding, loud: Sequence[Finding]) -> Finding:
             continue
         for cause in (each for each in loud if each.name == link.cause):
             said = (cause.title, *(seen.fact for seen in cause.evidence))
-            if cause.severity.rank > finding.severity.rank or (link.first and _stands_before(finding, cause)):
+            if cause.severity.rank > finding.severity.rank or (
+                link.first and _stands_before(finding, cause) and not _of_kernel_alone(cause, finding)
+            ):
                 continue
             if any(map(link.words.search, said)):
                 return _note(finding, cause)
@@ -417,6 +408,19 @@ def _stands_before(one: Finding, other: Finding) -> bool:
     """Whether the first line of the one stands before that of the other, in a log that has both."""
     lines, others = ({seen.where: seen.line for seen in reversed(each.evidence) if seen.line} for each in (one, other))
     return any(line < others[where] for where, line in lines.items() if where in others)
+
+
+def _of_kernel_alone(cause: Finding, sequel: Finding) -> bool:
+    """Whether the kernel tells the cause and a program the sequel: its lines are pasted behind, whatever came first."""
+    told, others = (
+        [_KERNEL.search(seen.fact) is not None for seen in each.evidence if seen.line and not _FRAME.match(seen.fact)]
+        for each in (cause, sequel)
+    )
+    return all(told) and not any(others)
+
+
+_FRAME = re.compile(r"(?:thrown at|called in) ")
+_KERNEL = re.compile(r"\bNVRM: |\bkernel: |\bnvidia-nvswitch\d{1,2}: ")
 
 
 def _all_say(finding: Finding, words: re.Pattern[str]) -> bool:

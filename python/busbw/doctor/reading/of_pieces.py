@@ -50,6 +50,7 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
         snapshot, machine=machine, host=host, topology=file, gpus=snapshot.gpus or pieces.gpus, driver=driver,
         listed_nics=snapshot.listed_nics or pieces.listed_nics, others=(*snapshot.others, *pieces.others),
         listed_gpus=pieces.listed if snapshot.listed_gpus is None else snapshot.listed_gpus,
+        links_off=snapshot.links_off or (() if pieces.others else _links_off(text, name)),
     )  # fmt: skip
     rest, settings = _apart(pieces.rest, is_script=CONF not in text)
     if settings.strip():
@@ -58,6 +59,23 @@ def with_pieces(snapshot: Snapshot, name: str, text: str) -> Snapshot | None:
         # An output that nobody could read may hold the fault: what is left is judged as a log, and never as health.
         return replace(found, notes=(*found.notes, *pieces.unread), logs=(*found.logs, TextFile(name, rest)))
     return _with_rest(found, name, rest)
+
+
+_OF_GPU = re.compile(r"\s{0,8}GPU (\d{1,3}): ")
+_OFF = re.compile(r"\s{1,16}Link (\d{1,3}): <inactive>\s*$")
+_MOST_OFF = 1000
+
+
+def _links_off(text: str, name: str) -> tuple[tuple[int, int, str], ...]:
+    """The links that `nvidia-smi nvlink -s` shows as inactive, GPU by GPU."""
+    found: list[tuple[int, int, str]] = []
+    gpu = -1
+    for number, line in enumerate(text.split("\n") if "<inactive>" in text else (), 1):
+        if head := _OF_GPU.match(line):
+            gpu = int(head[1])
+        elif gpu >= 0 and len(found) < _MOST_OFF and (off := _OFF.match(line)):
+            found.append((gpu, int(off[1]), f"{name}:{number}"))
+    return tuple(found)
 
 
 def _read(text: str, name: str) -> Pieces | None:

@@ -17,7 +17,12 @@ _COLUMN = re.compile(r"[a-z][a-z0-9_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}(?: \[[\w/%
 _ASKED = re.compile(
     r"(?:clocks_\w+_reasons|remapped_rows|retired_pages|ecc|pcie|fabric|clocks|power|temperature|memory|utilization)\."
 )
-_COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1200}).{0,120}\bnoheader\b")
+_COMMAND = re.compile(r"nvidia-smi\b.{0,80}--query-gpu=(?P<names>[a-z0-9_.,]{3,1200})")
+_APART = re.compile(
+    r"[\s#(\[*-]{0,8}(?:(?:\w{2,12} ){0,2}(?:columns?|cols|fields?|headers?|order)(?: are| is)? ?[:=]|(?<=[#(])) {0,4}"
+    r"(?P<names>[a-z][a-z0-9_.,% \[\]/]{8,1200}?)\)?\.?\s{0,4}"
+)
+"""Names of columns as somebody wrote them beside rows that have no head."""
 _QUERY = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
 _PROCESSES = "--query-compute-apps="
 _COUNTED, _COUNT = "uniq -c", re.compile(r"\A\s{0,12}\d{1,7} +(?=\S)")
@@ -25,7 +30,14 @@ _FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
 _DMON = re.compile(r"#\s*gpu(?P<names>(?:\s+[a-z]{2,8}){2,24})\s*$")
 _OF_HOST = re.compile(r"\s{0,6}(?:[A-Za-z][\w.-]{0,80}|\d{1,6}): (?=\S)")
 """What pdsh, clush and `srun --label` put before each line: the host, or the task."""
-_MOST_COLUMNS, _FEWEST, _MOST_ROWS = 64, 3, 4096
+_RULE = re.compile(r"[-=\s]{0,120}")
+_BLOCK = re.compile(
+    r"(?:[-=#>*]{1,20} ?)?(?P<host>[A-Za-z][\w.-]{0,80}(?:\[[\d,-]{1,60}\])?)"
+    r"(?: \| (?:CHANGED|SUCCESS)(?: \| rc=0)?(?: >>)?|:| ?[-=<]{1,20})?\s{0,4}"
+)
+"""The host as clush, dshbak, ansible or a loop of a shell writes it over its rows."""
+_LIST, _MOST_MEMBERS = re.compile(r"\[(?P<list>[\d,-]{1,60})\]"), 64
+_MOST_COLUMNS, _FEWEST, _MOST_ROWS, _FEW_LINES = 64, 3, 4096, 3
 _NUMBER = re.compile(r"-?(\d{1,6}(?:\.\d{1,3})?)(?: (?:MHz|W|%|C))?")
 _LOW, _IDLE_MHz, _BUSY_PERCENT = 0.67, 400.0, 50.0
 """Of the others' clock or limit; below these MHz a GPU may rest; of the time that a GPU works in a job."""
@@ -75,7 +87,9 @@ class _Table:
     is_dmon: bool = False
     is_counted: bool = False
     """Whether `uniq -c` puts before each row how often it came."""
-    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    host: str = ""
+    """Whose rows follow, where hosts stand over their rows."""
+    rows: list[tuple[int, str, dict[str, str]]] = field(default_factory=list)
 
 
 def spelled(lines: Sequence[str]) -> list[str]:
@@ -84,6 +98,10 @@ def spelled(lines: Sequence[str]) -> list[str]:
     table: _Table | None = None
     for at, line in enumerate(lines):
         begun = _head(line)
+        if begun is not None and table is not None and _goes_on(table, begun, line):
+            table.host = _host(line) or table.host
+            said[at] = ""
+            continue
         asks = _QUERY.search(line) is not None
         if (begun is not None and not begun.is_dmon) or (asks and _PROCESSES not in line and not _FAILS.search(line)):
             said[at] = ""  # names of columns tell of nothing that happened
@@ -94,7 +112,10 @@ def spelled(lines: Sequence[str]) -> list[str]:
         if begun is None and table is not None:
             row = _row(table, line)
             if row is not None and len(table.rows) < _MOST_ROWS:
-                table.rows.append((at, row))
+                table.rows.append((at, _host(line) or table.host, row))
+                continue
+            if row is None and (host := _begins(table, lines, at)) is not None:
+                table.host = host or table.host
                 continue
             if table.is_dmon and line.startswith("#"):
                 continue  # units, and the head once more on each page
@@ -103,6 +124,8 @@ def spelled(lines: Sequence[str]) -> list[str]:
             table = begun
         elif begun is not None and table is None:
             table = begun
+        if table is begun and begun is not None:
+            _place(begun, lines, said, at)
     if table is not None:
         _spell(table, said)
     return said
@@ -111,6 +134,8 @@ def spelled(lines: Sequence[str]) -> list[str]:
 def _head(line: str) -> _Table | None:
     """The table that begins behind that line."""
     line = line[len(_host(line)) :]
+    if "," in line and (apart := _APART.fullmatch(line)):
+        line = apart["names"]
     if "," in line:
         cells = [each.strip() for each in line.split(",", _MOST_COLUMNS)]
         if len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)) and any(map(_ASKED.match, cells)):
@@ -121,6 +146,84 @@ def _head(line: str) -> _Table | None:
     elif "gpu" in line and (found := _DMON.match(line)):
         return _Table(["index", *found["names"].split()], is_dmon=True)
     return None
+
+
+def _begins(table: _Table, lines: Sequence[str], at: int) -> str | None:
+    """The host over its rows, "" of a rule around it; None where the line is neither, or no row follows."""
+    line = lines[at]
+    host = _of_block(line)
+    if table.is_dmon or not line.strip() or not (host or _RULE.fullmatch(line)):
+        return None
+    below = _below(table, lines, at)
+    return None if below is None or _host(lines[below]) else host
+
+
+def _of_block(line: str) -> str:
+    """The host that such a line names, as rows have it before them; "" for none."""
+    found = _BLOCK.fullmatch(line)
+    # A word alone may be anything; hosts have numbers, or marks around them.
+    sure = found is not None and (found["host"] != line.strip() or any(map(str.isdecimal, found["host"])))
+    return f"{found['host']}: " if found is not None and sure else ""
+
+
+def _over(lines: Sequence[str], at: int) -> str:
+    """The host that stands over the head of a table."""
+    for line in reversed(lines[max(0, at - _FEW_LINES) : at]):
+        if (host := _of_block(line)) or not _RULE.fullmatch(line):
+            return host
+    return ""
+
+
+def _place(table: _Table, lines: Sequence[str], said: list[str], at: int) -> None:
+    """The table gets the host over its head, and rows that stand above where none follow."""
+    table.host = _over(lines, at)
+    if _below(table, lines, at) is None:
+        _take_above(table, lines, said, at)
+
+
+def _goes_on(table: _Table, begun: _Table, line: str) -> bool:
+    """Whether the same head stands over the rows of a further host."""
+    host = _host(line) or table.host
+    return (
+        not begun.is_dmon and begun.names == table.names and bool(host) and all(host != who for _, who, _ in table.rows)
+    )
+
+
+def _below(table: _Table, lines: Sequence[str], at: int) -> int | None:
+    """Where the next row stands below that line, with nothing but a host or rules between; None without one."""
+    for number, line in enumerate(lines[at + 1 : at + 1 + _FEW_LINES], at + 1):
+        if _row(table, line) is not None:
+            return number
+        if _of_block(line) or _RULE.fullmatch(line):
+            continue
+        head = _head(line)
+        if head is None or head.names != table.names:
+            return None
+    return None
+
+
+def _take_above(table: _Table, lines: Sequence[str], said: list[str], at: int) -> None:
+    """Rows that stand above the names of their columns, where no other table took them."""
+    number = at - 1
+    while number >= 0 and at - number < _MOST_ROWS and said[number] == lines[number]:
+        row = _row(table, lines[number])
+        if row is not None and not _fits(row):
+            break
+        if row is not None:
+            table.rows.append((number, _host(lines[number]), row))
+        elif table.rows or not _RULE.fullmatch(lines[number]):
+            break
+        number -= 1
+    table.rows.reverse()
+
+
+def _fits(row: Mapping[str, str]) -> bool:
+    """Whether cells are what their names say: a number of GPU, figures with units."""
+    return row.get("index", "0").isdecimal() and all(
+        cell in _NOTHING or _NUMBER.fullmatch(cell) is not None
+        for name, cell in row.items()
+        if name.startswith(("power.", "clocks.", "utilization.", "temperature."))
+    )
 
 
 def _host(line: str) -> str:
@@ -141,13 +244,13 @@ def _row(table: _Table, line: str) -> dict[str, str] | None:
 
 
 def _spell(table: _Table, said: list[str]) -> None:
-    known = [{_ALIASES.get(name, name): cell for name, cell in row.items()} for _, row in table.rows]
+    known = [{_ALIASES.get(name, name): cell for name, cell in row.items()} for _, _, row in table.rows]
     # Samples over time repeat each GPU: the last look counts.
-    hosts = [_host(said[at]) for at, _ in table.rows]
+    hosts = [host for _, host, _ in table.rows]
     latest = {(host, row.get("index", str(at))): row for at, (host, row) in enumerate(zip(hosts, known, strict=True))}
-    for (at, row), mine, host in zip(table.rows, known, hosts, strict=True):
+    for (at, host, row), mine in zip(table.rows, known, strict=True):
         who = f"of GPU {row['index']}: " if row.get("index", "").isdecimal() else ""
-        others = [each for each in latest.values() if each is not mine]
+        others = [each for (of, _), each in latest.items() if each is not mine for _ in range(_members(of))]
         last = latest.get((host, mine.get("index", ""))) is mine or "index" not in mine
         apart = ", ".join(filter(None, (_by_itself(mine), _apart(mine, others)))) if last else ""
         if table.is_dmon:
@@ -158,6 +261,15 @@ def _spell(table: _Table, said: list[str]) -> None:
             f"{name}: {cell}" for name, cell in row.items() if cell not in _NOTHING or not _QUIET.fullmatch(name)
         )
         said[at] = f"{host}{SPELLED}{who}{cells}{', ' + apart if apart else ''}"
+
+
+def _members(host: str) -> int:
+    """Of how many hosts the rows are: clush and dshbak tell outputs that are alike once, over a list of hosts."""
+    found = _LIST.search(host)
+    if found is None:
+        return 1
+    ends = [each.partition("-")[::2] for each in found["list"].split(",")]
+    return min(_MOST_MEMBERS, sum(max(1, int(b or a or 0) - int(a or 0) + 1) for a, b in ends))
 
 
 def _by_itself(mine: Mapping[str, str]) -> str:

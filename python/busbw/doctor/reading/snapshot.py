@@ -92,3 +92,5 @@ class Snapshot:
     """Functions of RDMA cards that `lspci` lists beside a matrix; None where it lists none."""
     listed_gpus: int | None = None
     """GPUs that `lspci` lists where nvidia-smi shows others; None where they agree or one of both is missing."""
+    links_off: tuple[tuple[int, int, str], ...] = ()
+    """NVLinks that a list in a log shows as inactive: the GPU, the link, and where the line stands."""

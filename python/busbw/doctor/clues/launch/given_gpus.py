@@ -64,16 +64,11 @@ def fewer_gpus_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
     """More ranks start on a host than `nvidia-smi -L` lists GPUs there."""
     lists = [(text, each, len(_ROW.findall(each["rows"]))) for text in texts for each in _LISTED.finditer(text.text)]
     counts = {count for _, _, count in lists}
-    started = [
-        (text, found, int(number))
-        for text in texts
-        for found in _STARTED.finditer(text.text)
-        if (number := next((found[each] for each in _OF_HOST if found[each]), ""))
-    ]
-    if len(counts) != 1 or not started:
+    started = ranks_of_host(texts)
+    if len(counts) != 1 or started is None:
         return None
     (count,) = counts
-    text, found, ranks = max(started, key=lambda each: each[2])
+    text, found, ranks = started
     if ranks <= count:
         return None
     gpus = "one GPU" if count == 1 else f"{count} GPUs"
@@ -83,6 +78,17 @@ def fewer_gpus_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
         "learning rate or batch was meant for more, adapt it. NCCL takes one rank per GPU; the GPUs are right",
         (text.evidence(found.start()), lists[0][0].evidence(lists[0][1].start("rows"))),
     )
+
+
+def ranks_of_host(texts: Sequence[Text]) -> tuple[Text, re.Match[str], int] | None:
+    """How many ranks start on a host at most, as options say, and where."""
+    started = [
+        (text, found, int(number))
+        for text in texts
+        for found in _STARTED.finditer(text.text)
+        if (number := next((found[each] for each in _OF_HOST if found[each]), ""))
+    ]
+    return max(started, key=lambda each: each[2], default=None)
 
 
 def _number(found: re.Match[str]) -> int:

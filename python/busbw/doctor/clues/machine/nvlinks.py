@@ -88,3 +88,46 @@ def _counts(texts: Sequence[Text]) -> Iterator[tuple[str, str, str, int, Text, i
             if n:
                 gpu = next((gpu for at, gpu in reversed(heads) if at <= found.start()), "")
                 yield gpu, found["link"], found["kind"], n, text, found.start()
+
+
+_DOWN = re.compile(r"^GPU(?P<gpu>\d{1,3}) has (?P<have>\d{1,2}) of (?P<all>\d{1,2}) NVLinks")
+_COUNTS_OLD = 10
+"""Errors that a link may have counted since long: fewer tell of no fault that goes on."""
+
+
+def links_of_gpu(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Which links of the GPU are down, and what those beside them count."""
+    down = _DOWN.search(finding.title)
+    if down is None:
+        return None
+    off = {
+        str(link): Evidence(f"GPU {gpu}, Link {link}: <inactive>", where)
+        for gpu, link, where in facts.snapshot.links_off
+        if gpu == int(down["gpu"])
+    }
+    # Where a list names one GPU alone, rows of counters below it are of that one.
+    mine = {down["gpu"]} | ({""} if {gpu for gpu, _, _ in facts.snapshot.links_off} == {int(down["gpu"])} else set())
+    counts = [each for each in _counts(texts) if each[0] in mine and each[3] >= _COUNTS_OLD]
+    counted: dict[str, dict[str, int]] = {}
+    for _, link, kind, n, _, _ in sorted(counts, key=lambda each: -each[3]):
+        counted.setdefault(link, {})[kind] = n
+    seen = [text.evidence(at) for _, _, _, _, text, at in counts]
+    if not off and not counted:
+        return None
+    title = finding.title + (f": link {_and(list(off))} {'is' if len(off) == 1 else 'are'} down" if off else "")
+    for link, kinds in list(counted.items())[:2]:
+        title += f", and link {link} counts errors ({', '.join(f'{n} {kind}' for kind, n in kinds.items())})"
+    bad = _and(sorted({*off, *counted}, key=int))
+    errors = "" if counted else ". See whether its other links count errors (nvidia-smi nvlink -e)"
+    return Sharper(
+        title,
+        "take the node out of use, and reset all its GPUs together with NVSwitches and fabric manager (stop "
+        "nvidia-fabricmanager, nvidia-smi -r, start it), or reboot. Look at dmesg for Xid 74 and SXid. Where link "
+        f"{bad} {'stays' if len({*off, *counted}) == 1 else 'stay'} down or count{'s' * (len({*off, *counted}) == 1)} "
+        f"errors again, have GPU {down['gpu']} reseated, then it or its board replaced{errors}. NCCL needs no setting",
+        (*list(off.values())[:2], *seen[:3]),
+    )
+
+
+def _and(links: Sequence[str]) -> str:
+    return links[0] if len(links) == 1 else f"{', '.join(links[:-1])} and {links[-1]}" if links else ""

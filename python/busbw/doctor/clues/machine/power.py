@@ -19,6 +19,11 @@ _ROW = re.compile(
     r"(?:^|: )nvidia-smi says of GPU (?P<gpu>\d{1,3}): (?=.{0,400}?\bpower\.limit: (?P<limit>\d{2,4})\b)"
     r".{0,400}?\bpower\.default_limit: (?P<usual>\d{2,4})\b"
 )
+_AMONG = re.compile(
+    r"(?:^|: )nvidia-smi says of GPU (?P<gpu>\d{1,3}): .{0,800}?\bGPU power is limited to (?P<limit>\d{2,4}) W, "
+    r"others to (?P<usual>\d{2,4}) W"
+)
+_CLOCK = re.compile(r"\bGPU clocks are limited to (?P<MHz>\d{2,5}) MHz, others run at (?P<usual>\d{2,5}) MHz")
 _OF_GPU = re.compile(r"GPU (?P<gpu>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
 _LIMIT = re.compile(r"\s{4,12}(?P<kind>Current|Default) Power Limit\s{1,20}: (?P<watts>\d{2,4})(?:\.\d\d)? W")
 _PREFIX = re.compile(r"\s{0,6}(?P<host>[A-Za-z][\w.-]{0,80}): (?=nvidia-smi says|\s{0,16}\w{0,8} ?Power Limit|\|)")
@@ -35,6 +40,9 @@ class _Host:
     """What is told of one host: GPUs below their default with the limits in watts, and power supplies without feed."""
 
     lowered: dict[str, tuple[int, int, Evidence]] = field(default_factory=dict)
+    clocks: list[tuple[int, int]] = field(default_factory=list)
+    by_others: bool = False
+    """Whether the usual limit is that of other GPUs, and not the default."""
     supplies: dict[str, Evidence] = field(default_factory=dict)
 
 
@@ -44,6 +52,8 @@ def with_power(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         return list(findings)
     hosts = _read(facts)
     ill = {name: host for name, host in hosts.items() if host.lowered}
+    if len(ill) > 1:
+        ill.pop("", None)  # one of those that have a name, most likely
     if not ill:
         return list(findings)
     return [_told(each, ill, hosts) if is_of_slowdown(each) and _is_of_power(each) else each for each in findings]
@@ -78,12 +88,14 @@ def _told(finding: Finding, ill: dict[str, _Host], hosts: dict[str, _Host]) -> F
     where = f" of {name}" if name else ""
     who = gpus_named(list(host.lowered)) if all(host.lowered) else "a GPU"
     title = f"a lowered limit of power holds clocks down: {who}{where} "
-    title += f"may draw {limit} W of {usual} W"
+    title += f"may draw {limit} W, others {usual} W" if host.by_others else f"may draw {limit} W of {usual} W"
+    if host.clocks:
+        title += f", and run at {min(host.clocks)[0]} MHz instead of {host.clocks[0][1]}"
     if len(ill) > 1:
         title += f" (so on {len(ill)} hosts)"
     # Outputs of one host stand together; where it has no name, they may be of any.
     supplies = host.supplies or (hosts[""].supplies if "" in hosts else {})
-    back = f"nvidia-smi -i GPU -pl {usual}"
+    back = f"nvidia-smi -i GPU -pl {usual}{f' on {name}' if name else ''}"
     out = f"leave {name} out of the job until then" if name else "leave the host out of the job until then"
     if supplies:
         title += f"; power supplies lost their feed there ({', '.join(list(supplies)[:4])})"
@@ -106,9 +118,12 @@ def _read(facts: Facts) -> dict[str, _Host]:
     for source, name, line, seen in lines_of_hosts(facts):
         if source != of:
             of, gpu, limit = source, "", 0
-        if "power.default_limit" in line and (found := _ROW.search(line)):
+        told = "power.default_limit" in line or "others to" in line
+        if told and (found := _ROW.search(line) or _AMONG.search(line)):
             prefix = _PREFIX.match(line)
             host = hosts[prefix["host"] if prefix else name]
+            host.by_others = host.by_others or found.re is _AMONG
+            host.clocks += [(int(clock[1]), int(clock[2])) for clock in [_CLOCK.search(line)] if clock]
             _keep(host, found["gpu"], int(found["limit"]), int(found["usual"]), seen)
         elif line.endswith(" W)") and (found := _TOLD.search(line)):
             prefix = _PREFIX.match(line)

@@ -14,10 +14,12 @@ OF_RDMA = frozenset({"libibverbs-missing", "ib-disabled"})
 _ONE = re.compile(
     r"--nnodes[= ]1(?![\d:])|--standalone\b|--num[-_](?:nodes|machines)[= ]1\b|\bnNodes 1\b|\bnnodes=1, num_local_procs"
     r"|\b(?:torchrun|torch\.distributed\.(?:run|launch))\b(?![^\n]{0,400}--nnodes)[^\n]{0,200}--nproc[-_]per[-_]node"
+    r"|\bDuplicate GPU detected ?: rank [01] and rank [01] both\b"
     r"|^[^\n]{0,120}[$#] ?(?:[A-Z_]{2,40}=\S{1,80} ){0,6}(?:\./)?(?:build/)?\w{4,20}_perf [^\n]{0,120}-g ?[1-9]",
     re.MULTILINE,
 )
-"""How a launcher is told that there is one, or by saying nothing means it; a benchmark that nobody launches."""
+"""How a launcher is told that there is one, or by saying nothing means it; the first ranks on one GPU; a benchmark that
+nobody launches."""
 _SEVERAL = re.compile(
     r"--nnodes[= ](?:[2-9]|1[\d:]|\$)|\bnNodes (?:[2-9]|\d\d)|\s-N ?[2-9]\b|--nodes[= ](?:[2-9]|\d\d)|host-?file\b"
     r"|--node[-_]rank[= ][1-9]|--num[-_](?:nodes|machines)[= ](?:[2-9]|\d\d)|\bNNODES=(?:[2-9]|\d\d)"
