@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+from busbw.doctor.clues.links.link import Link
+
 _CALLS = r"unspecified launch|LaunchFailure|LAUNCH_FAILED|^thrown at|^called in"
-OF_GPUS: tuple[tuple[str, str, frozenset[str], str], ...] = (
+_ROWS: tuple[tuple[str, str, frozenset[str], str], ...] = (
     # Others look for the store on a node whose program found no GPU, and ended before it opened one.
     *((name, "", frozenset({"master-unreachable"}), "") for name in ("driver-mismatch", "driver-not-loaded")),
     # A link that fails for good takes the kernels along that use it, and their channels.
@@ -28,3 +32,4 @@ OF_GPUS: tuple[tuple[str, str, frozenset[str], str], ...] = (
     # A tray apart is what the masks of the others may tell of.
     ("fabric-not-joined", "", frozenset({"fabric-degraded"}), "healthMask"),
 )
+OF_GPUS = tuple(Link(name, re.compile(words), sequels, re.compile(only)) for name, words, sequels, only in _ROWS)

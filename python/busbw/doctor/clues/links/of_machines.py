@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.doctor.clues.link import Link
+from busbw.doctor.clues.links.link import Link
 
 OF_MACHINES = (
     # What NCCL makes of a machine whose topology file it could not open.
