@@ -22,9 +22,13 @@ from .test_corpus import loud
 FEW = [
     each
     for each in cases()
-    if number_of(each.name) % 40 == 0 and "table" not in each.name and "runs-differ" not in each.expected
+    if number_of(each.name) % 40 == 0
+    and "table" not in each.name
+    and "runs-differ" not in each.expected
+    and "two-launchers" not in each.name
 ]
-"""Rows of tables have no width of a terminal left: those that only they tell are left out."""
+"""Rows of tables have no width of a terminal left: those that only they tell are left out. So are logs of two hosts,
+one behind the other: a service that puts a time before each line says that all of the one was earlier."""
 
 
 def broken(text: str, width: int) -> str:

@@ -11,8 +11,9 @@ OF_JOBS = (
     Link(
         "host-memory",
         re.compile(r"oom[-_ ]?kill|OOM ?Killed|Out of memory: Kill|Killed process|emory cgroup|signal: Killed"),
-        frozenset({"ib-retry", "ib-completion-error", "connection-refused"}),
+        frozenset({"ib-retry", "ib-completion-error"}),
     ),
+    Link("host-memory", re.compile(r"oom[-_ ]?kill|OOM ?Killed"), frozenset({"connection-refused"}), first=True),
     Link(
         "job-cancelled",
         re.compile(r"PREEMPT|higher priority"),

@@ -12,7 +12,8 @@ from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.shown_texts import Text
 
 _DUMP = re.compile(
-    r"^.{0,80}?(?:trace_(?:rank_)?|\"rank\": ?\"?|\brank ?)(?P<rank>\d{1,6})\b.{0,600}?"
+    # What the watchdog says of a process group is of that group's ranks, and read elsewhere.
+    r"^(?!.{0,400}\bPG status:).{0,80}?(?:trace_(?:rank_)?|\"rank\": ?\"?|\brank ?)(?P<rank>\d{1,6})\b.{0,600}?"
     r"\blast[_ ]enqueued(?:[_ ](?:collective|work))?\"?[:=]? ?(?P<last>\d{1,12})\b",
     re.MULTILINE,
 )

@@ -10,7 +10,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.ranks.stale_locks import CURE, left_behind
+from busbw.doctor.findings.ranks._stale_locks import CURE, left_behind
 from busbw.doctor.lines.speakers import rank_of
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
