@@ -19,7 +19,8 @@ _FAILED = re.compile(
 _END = re.compile(
     r"\b(?:training|train loop|work|job|all (?:\d{1,6} )?(?:epochs|steps|batches)|last epoch|fit|run)\b.{0,24}"
     r"\b(?:done|finished|completed?|ended|over)\b|\b(?:done|finished|completed)(?: with)? (?:training|all|the last)\b"
-    r"|\bexit(?:ing|ed|s)\b(?!.{0,20}\b(?:code|status)\W{0,3}-?[1-9])|\breached (?:max_steps|the end|the last)"
+    r"|\ball done\b|\bexit(?:ing|ed|s)\b(?!.{0,20}\b(?:code|status)\W{0,3}-?[1-9])"
+    r"|\breached (?:max_steps|the end|the last)"
     r"|\b(?:no more|ran out of|out of) (?:batches|data|samples|shards)\b|\bshutting down\b"
     r"|\b(?:data|loader|iterator|dataset)\b.{0,20}\bexhausted\b|\bdestroy(?:ing|ed) (?:the )?process group\b",
     re.IGNORECASE,

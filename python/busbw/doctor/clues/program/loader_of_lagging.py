@@ -24,6 +24,13 @@ _WORKER = re.compile(
 _FRAME = re.compile(
     r"^[ \t]{2,24}(?P<call>\w{2,60} \((?:[\w.+-]{1,60}/){0,12}[\w.-]{1,60}\.py:\d{1,6}\))", re.MULTILINE
 )
+_STUCK = re.compile(
+    r"^\s{0,10}(?P<pid>\d{1,9})\s{1,6}(?:\d{1,9}\s{1,6})?D\S{0,4}\s{1,8}(?:(?P<in>[a-z_]\w{3,40})\s{1,40})?[^\n]{0,80}?"
+    r"(?:pt_data_worker|DataLoader|python\S{0,20}\s|train\w{0,20}\.py)",
+    re.MULTILINE,
+)
+"""A process that ps lists in uninterruptible sleep, and the kernel's function in which it waits."""
+_OF_NFS = re.compile(r"^(?:rpc_|nfs)")
 _LIBRARY = re.compile(r"torch/|multiprocessing/|threading\.py|datasets/")
 _BACK = 3000
 
@@ -49,6 +56,11 @@ def waits_for_loader(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
             each["call"] for each in _FRAME.finditer(worker["frames"]) if not _LIBRARY.search(each["call"])
         ]  # fmt: skip
         reads = f"; its worker is in {', '.join(named(each, 60) for each in frames[:2])}" if frames else ""
+        stuck = _STUCK.search(text.text)
+        if stuck is not None:
+            where = f": {stuck['in']}" if stuck["in"] else ""
+            what = " of NFS" if stuck["in"] and _OF_NFS.match(stuck["in"]) else ""
+            reads += f"; its worker {stuck['pid']} hangs in the kernel (state D{where}), as it reads from storage{what}"
         return Sharper(
             f"rank {lags['rank']} waits for its data loader (a stack stands in {fetches['call']})"
             f"{reads}. The others wait for it: {finding.title}",
@@ -56,6 +68,13 @@ def waits_for_loader(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
             "takes long, such as a damaged video. Decode data before the job, give reads a time limit and skip such "
             "samples. More workers and prefetch help against slow storage. A longer time (ddp_timeout) only hides it; "
             "the network has no part in it",
-            tuple(text.evidence(at) for at in (fetches.start(), *([worker.start()] if worker else []))),
+            tuple(
+                text.evidence(at)
+                for at in (
+                    fetches.start(),
+                    *([worker.start()] if worker else []),
+                    *([stuck.end() - 1] if stuck else []),
+                )
+            ),
         )
     return None
