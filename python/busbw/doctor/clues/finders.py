@@ -120,6 +120,7 @@ from busbw.doctor.clues.program.locks import waits_for_locks
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
+from busbw.doctor.clues.program.padded_apart import padded_apart
 from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
 from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
@@ -275,7 +276,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "collective-mismatch": (
         *(failed_itself, without_gradients, decides_for_itself, resumed_apart, apart_in_horovod),
         *(leaves_before, behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
-        *(culprit_of_report, waits_for_loader),
+        *(culprit_of_report, waits_for_loader, padded_apart),
     ),
     "collective-order": (
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
