@@ -33,7 +33,7 @@ _ENDED = (
     r"|Node is (?:not ready|draining)|shutting down|GracefulNodeShutdown|NodeShutdown"
 )
 _SPOT_CURE = (
-    "take on-demand or reserved machines for long jobs, or make the job bear it: checkpoints often and at SIGTERM, a "
+    "take on-demand or reserved machines for long jobs. Or make the job bear it: checkpoints often and at SIGTERM, a "
     "launcher that starts again (JobSet, torchrun --max-restarts, requeue, Ray's max_restarts). NCCL, its timeouts and "
     "keep-alives need no change"
 )

@@ -26,9 +26,9 @@ _REFUSES = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _CURE = (
-    "let the program take another number of ranks: no assert on the world size, the data split and the learning rate "
-    "worked out anew, and a checkpoint that loads for any number (torch.distributed.checkpoint, or full state on rank "
-    "0). Else ask for a fixed number of nodes (--nnodes=N), and start when all are back. The error of NCCL before it "
+    "let the program take another number of ranks: no assert on the world size, data split and learning rate worked "
+    "out anew. Its checkpoint must load for any number (torch.distributed.checkpoint, or full state on rank 0). "
+    "Else ask for a fixed number of nodes (--nnodes=N), and start when all are back. The error of NCCL before it "
     "only says that the other node left"
 )
 

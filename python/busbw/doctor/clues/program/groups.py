@@ -32,7 +32,7 @@ _BRANCH = re.compile(
 _ALL_CALL_IT = (
     "call new_group on all ranks, those without a part in the group too, in the same order and outside of "
     "`if rank == 0`. Keep it out of classes that one rank alone makes, or pass a group that was made before. "
-    "Longer times, ports and the network change nothing"
+    "It is a collective, with a time of its own. Longer times, ports and the network change nothing"
 )
 
 
@@ -50,8 +50,7 @@ def group_of_few(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
             why = f": it stands under `if {named(branch[1]['if'], 50)}`" if branch else ""
             return Sharper(
                 f"{found['came']} of {found['size']} ranks came to the new process group (rank {found['rank']} waits "
-                f"in new_group{named(at, 60)}): the others do not call it{why}. new_group is a collective of all "
-                "ranks, and has a time of its own",
+                f"in new_group{named(at, 60)}): the others do not call it{why}",
                 _ALL_CALL_IT,
                 (text.evidence(found.start()), *((branch[0].evidence(branch[1].start("if")),) if branch else ())),
             )
