@@ -296,6 +296,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
+    "store-lost": (leaves_before, ended_before),
     "nvlink-error": (counting_link,),
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
