@@ -14,6 +14,8 @@ from busbw.doctor.clues.machine.held_down import with_held_down
 from busbw.doctor.clues.machine.power import with_power
 from busbw.doctor.clues.machine.power_brake import with_brake
 from busbw.doctor.clues.network.losses import with_losses
+from busbw.doctor.clues.program.after_restart import with_meeting_through
+from busbw.doctor.clues.releases.known_bugs import with_lost_tail
 from busbw.doctor.clues.releases.lost_files import with_lost_files
 from busbw.doctor.clues.sequels import with_sequels
 from busbw.doctor.clues.sharpen import with_clues
@@ -58,7 +60,9 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_left_out(_failed_in_init(_without_lost_pings(_without_doubles(found))))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans, facts.shown)), facts)
-    found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(found, facts), facts), facts)))
+    met = with_meeting_through(found, facts)
+    found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(met, facts), facts), facts)))
+    found = with_lost_tail(found, facts)
     found = with_time_over(with_age(without_unneeded(with_lost_files(found, facts), facts), facts))
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from busbw.doctor.clues.launch.begins import first_node_late
 from busbw.doctor.clues.launch.clocks import clocks_apart
+from busbw.doctor.clues.launch.conf_origin import from_conf
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.handed_on import handed_on
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
+from busbw.doctor.clues.launch.library_path import not_passed_by_mpirun
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
@@ -117,9 +119,11 @@ from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfac
 from busbw.doctor.clues.network.virtual_functions import function_without_guid
 from busbw.doctor.clues.network.visitors import by_first_bytes
 from busbw.doctor.clues.network.zones import closed_by_zone
+from busbw.doctor.clues.program.after_restart import refuses_other_size
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.blocking_launch import launch_waits
+from busbw.doctor.clues.program.culprit_reports import culprit_of_report
 from busbw.doctor.clues.program.culprits import culprit
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.dumped_status import lags_by_dumps
@@ -127,9 +131,10 @@ from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
-from busbw.doctor.clues.program.groups import group_of_some
+from busbw.doctor.clues.program.groups import group_of_few, group_of_some
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
+from busbw.doctor.clues.program.left_alone import leaves_before
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.locks import waits_for_locks
 from busbw.doctor.clues.program.master_ended import ended_as_it_should
@@ -137,6 +142,7 @@ from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.models_apart import models_apart
 from busbw.doctor.clues.program.operations import counted_apart
 from busbw.doctor.clues.program.own_stop import stops_for_itself
+from busbw.doctor.clues.program.padded_apart import padded_apart
 from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
 from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
@@ -157,6 +163,7 @@ from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
+from busbw.doctor.clues.releases.known_bugs import lost_slots, without_tail
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
@@ -224,15 +231,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver, older_on_a_host),
     "driver-mismatch": (libraries_upgraded, hidden_driver),
-    "library-not-found": (hidden_driver,),
+    "library-not-found": (not_passed_by_mpirun, hidden_driver),
     "worlds-of-one": (without_launcher,),
     "registration-failed": (
         *(size_by_hand, full_of_registrations, refused_by_driver, core_without_peers, peermem_not_loaded),
         *(not_registered,),
     ),
     "python-exception": (
-        *(view_of_part, on_other_devices, names_apart, hidden_driver, launch_sizes, read_as_octal),
-        *(index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
+        *(refuses_other_size, without_tail, view_of_part, on_other_devices, names_apart, hidden_driver),
+        *(launch_sizes, read_as_octal, index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
     ),
     "master-unreachable": (
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
@@ -278,9 +285,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "p2p-broken": (buffers_without_peers, not_passed_on),
     "vm-topology": (file_not_opened, of_links),
     "rendezvous-timeout": (
-        *(overlay_dropped, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host, ids_apart),
-        *(tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike, evaluated_in_batch),
-        *(given_by_program, address_of_node, port_without_answer, worlds_of_nodes, ranks_on_two_hosts),
+        *(overlay_dropped, group_of_few, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host),
+        *(ids_apart, tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike),
+        *(evaluated_in_batch, given_by_program, address_of_node, port_without_answer, worlds_of_nodes),
+        *(ranks_on_two_hosts,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
@@ -291,19 +299,21 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
         *(failed_itself, without_gradients, culprit, decides_for_itself, resumed_apart, apart_in_horovod),
-        *(types_apart, models_apart, behind_main_process, saves_alone, leaves_samples_out, uneven_batches),
-        *(counted_apart,),
+        *(leaves_before, types_apart, models_apart, behind_main_process, saves_alone, leaves_samples_out),
+        *(uneven_batches, counted_apart, culprit_of_report, waits_for_loader, padded_apart),
     ),
     "collective-order": (
         *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
     ),
     "watchdog-timeout": (
-        *(uneven_micro_batches, stops_for_itself, waits_for_locks, launch_waits, decides_for_itself),
-        *(resumed_apart, behind_main_process, uneven_batches, uneven_shards, bars_apart, ended_before),
-        *(waits_for_loader, stacks_apart, lags_by_dumps),
+        *(lost_slots, uneven_micro_batches, stops_for_itself, waits_for_locks, launch_waits),
+        *(decides_for_itself, resumed_apart, leaves_before, behind_main_process, uneven_batches, uneven_shards),
+        *(bars_apart, ended_before, waits_for_loader, stacks_apart, lags_by_dumps),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
-    "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
+    "stuck-in-collective": (
+        *(lost_slots, launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
+    ),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
@@ -320,12 +330,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stranger": (by_first_bytes,),
     "message-truncated": (forced_relaxed, models_apart, releases_apart),
     "networks-differ": (none_active,),
-    "wrong-results": (forced_relaxed, right_with_others),
+    "wrong-results": (without_tail, forced_relaxed, right_with_others),
     "ib-devices-missing": (refused_by_cgroup, not_given),
     "nic-missing": (not_given,),
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
-    "stands-still": (launch_waits, stacks_apart),
+    "stands-still": (lost_slots, launch_waits, stacks_apart),
     "imex": (node_apart, session_of_host, without_domain),
     "crash-in-library": (built_without_cuda,),
     "process-crashed": (built_without_cuda,),
@@ -348,12 +358,21 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "ray-pending": (libraries_upgraded,),
     "node-lost": (no_start_without,),
     "disk-full": (full_mount,),
-    "store-lost": (ended_as_it_should,),
+    "store-lost": (leaves_before, ended_before, ended_as_it_should),
     "topology-hidden": (flat_in_guest,),
     "iommu-fault": (acs_beside_rates,),
     "nic-firmware": (whose_firmware,),
     "machine-check": (host_of_check,),
     "ib-async": (fabric_devices,),
     "nvlinks-down": (links_of_gpu,),
+    "p2p-disabled": (from_conf,),
+    "ib-disabled": (from_conf,),
+    "shm-disabled": (from_conf,),
+    "few-channels": (from_conf,),
+    "forced-protocol": (from_conf,),
+    "forced-algorithm": (from_conf,),
+    "forced-sizes": (from_conf,),
+    "slow-settings": (from_conf,),
+    "no-multicast": (from_conf,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

@@ -130,7 +130,13 @@ KINDS: Mapping[str, _Kind] = {
             r"|\b(?:prepared|pre-?processed|tokenized|encoded|converted|extracted|built|indexed|packed|cached)\b.{0,60}?"
             r"(?<![\d/])\d{1,9} ?(?:/|of) ?\d{1,9}\b"
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
-            r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b",
+            r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b"
+            # Sets are named by what they are for: their preparation evaluates nothing.
+            r"|\b(?:build(?:ing)?|creat(?:ing|e)|prepar(?:ing|e)|convert(?:ing)?|generating|caching|writing)\b"
+            r".{0,24}\b(?:train(?:ing)?|val(?:id(?:ation)?)?|test|eval(?:uation)?|dev)[ _-](?:sub)?(?:sets?|split|data)"
+            r"\b"
+            r"|\b(?:build(?:ing)?|creat(?:ing|e)|prepar(?:ing|e)|convert(?:ing)?|writing)\b.{0,40}"
+            r"\b(?:hdf5|lmdb|tfrecords?|webdataset|memmap|mmap|tiles|patches|spectrograms?|mel features|embeddings)\b",
             "prepares the data",
             "prepare the data once before the job (a cache of datasets on a disk that all nodes see) and start from "
             "the result. Give each rank as much of it as the others",
@@ -201,6 +207,7 @@ KINDS: Mapping[str, _Kind] = {
 }
 _NO_WORK = re.compile(
     r"\bFile \"|NCCL|ProcessGroup\w{2,8}\.cpp|\b[Ee]rror\b|Exception|[Ww]arning|Traceback|\bstore->|process group|--\w"
+    r"|^\s{0,40}(?:return )?[A-Za-z_][\w., ]{0,60} = [A-Za-z_][\w.]{0,80}\("
     r"|\w=\w.{0,200}, \w{1,40}=|\b(?:printed|shows?|said|says) [`\"']"
     r"|\b(?:will|would|can|could|if|disable\w*|skip\w*|not|no|before|after|every)\b",
 )

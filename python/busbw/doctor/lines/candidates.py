@@ -85,6 +85,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("active_mtu:", "rx_oversize", "proto kernel scope link", "pcie relax order"),
         *("custom_all_reduce", "cuda graph addresses"),
         *("partner lacp pdu",),
+        *("nccl.conf",),
     ),
 }
 """Words without which an expression cannot be found in a line."""

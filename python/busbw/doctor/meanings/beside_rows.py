@@ -33,7 +33,48 @@ _LARGE = (
 )
 """A limit that a shell shows, and not one that a program asks for."""
 
+_EXPERTS = (
+    r"\b(?:\w{0,30}Mixtral|Qwen\d\w{0,8}[Mm]oe|DeepSeek|OlmoE|DBRX|[Mm]oE|MOE|num_(?:local_)?experts|self\.experts)\b"
+    r"|\.experts\.\d|\bexperts\["
+)
+_GATHERS = (
+    r"partition_parameters\.py|partitioned_param_coordinator\.py|stage3\.py|\bZeRO-?3\b|\bzero3\b|\bzero_stage\W{1,4}3"
+    r"|stage['\"]?: 3\b|fully_shard|FullyShardedDataParallel|\bFSDP2?\b|_fsdp_param_group\.py"
+)
+_SKIPS_EXPERT = (
+    r"(?P<if>if [^\n]{0,80}(?:shape\[0\]|numel\(\)|len\([^\n]{0,30}\)|\.any\(\)|count)[^\n]{0,20}(?:== ?0|< ?1)?)"
+    r":[^\n]{0,40}"
+    r"(?:\n[^\n]{0,100})?\bcontinue\b"
+)
+_EXPERT_CURE = (
+    "call every expert on every rank in each step: for one without tokens a dummy or empty input, added with factor 0. "
+    "DeepSpeed: set_z3_leaf_modules(model, [the sparse block's class]) gathers the whole block at once (0.14 and "
+    "newer). Or expert parallelism, or ZeRO-2. A longer time and NCCL's variables change nothing"
+)
+
+_LOGGED = (
+    r"^[ \t]{0,40}for (?P<each>\w{1,30})\b[^\n]{0,40} in (?!self\.|range\(|enumerate\(self|[\[(])[^\n]{1,120}:\n"
+    r"(?:[^\n]{0,200}\n){0,5}?[^\n]{0,80}\.log\(\s{0,30}(?P<name>f[\"'][^\n\"']{0,60}\{(?P=each)\b[^\n\"']{0,60}[\"'])"
+    r"[^)]{0,200}\bsync_dist ?= ?True"
+)
+"""A loop over what a rank's data holds, in which each name is reduced over all ranks."""
+
 BESIDE_ROWS = {
+    "collective-order watchdog-timeout collective-mismatch calls-differ": rf"""
+{_EXPERTS} && {_GATHERS} && {_SKIPS_EXPERT} ; experts without tokens are skipped ({{if}}), on each rank others, so that
+ ranks gather the parameters of different experts (MoE under ZeRO-3 or FSDP): {{title}} ; {_EXPERT_CURE}
+""",
+    "collective-order": rf"""
+{_EXPERTS} && {_GATHERS} && calls _(?:ALLGATHER|REDUCE_SCATTER)_BASE[^\n]{{0,200}}calls
+ _(?:REDUCE_SCATTER|ALLGATHER)_BASE ; a mixture of experts under ZeRO-3 or FSDP: experts without tokens on a rank are
+ not gathered there ({{title}}) ; {_EXPERT_CURE}
+""",
+    "collective-mismatch collective-order": rf"""
+{_LOGGED} ; ranks log different names with sync_dist=True ({{name}}, a name for each {{each}} of the rank's own data): a
+ rank that has one more calls one more collective ({{title}}) ;
+ log the same names on all ranks in each step, with a value for those that the batch lacks. Or sync_dist=False and
+ torchmetrics, which reduce at the epoch's end
+""",
     "memlock": rf"""
 {_SMALL} && {_LARGE} ; the limit on locked memory is {{kib}}{{kib_}}{{kib__}}{{said}} KiB where the ranks run,
  though another shell has none: too low for RDMA, and set by what starts the ranks ;

@@ -20,6 +20,24 @@ _MODULE = (
 )
 """What modinfo says of a module."""
 
+_SPOT = (
+    r"\b(?:gke-spot|gke-preemptible)\b[^\n]{0,300}(?:\n[^\n]{0,300}){0,6}?\btrue\b"
+    r"|\bcapacity-?[Tt]ype\b[^\n]{0,60}\b(?:SPOT|spot)\b"
+    r"|\bscalesetpriority['\"]?[=:] ?['\"]?spot\b|\b(?:spot|preemptible)['\"]?[=:] ?['\"]?true\b"
+    r"|--preemptible\b|--spot\b"
+    r"|provisioningModel['\"]?[=:] ?['\"]?SPOT\b|\bInstanceLifecycle['\"]?: ['\"]spot"
+)
+"""Words of a cloud's nodes by which they are spot or preemptible ones."""
+_ENDED = (
+    r"will be terminated soon|Received SIGTERM, draining|TaintManagerEviction|NodeNotReady|node was terminated"
+    r"|Node is (?:not ready|draining)|shutting down|GracefulNodeShutdown|NodeShutdown"
+)
+_SPOT_CURE = (
+    "take on-demand or reserved machines for long jobs. Or make the job bear it: checkpoints often and at SIGTERM, a "
+    "launcher that starts again (JobSet, torchrun --max-restarts, requeue, Ray's max_restarts). NCCL, its timeouts and "
+    "keep-alives need no change"
+)
+
 LISTED_ROWS = {
     "process-limit": r"""
 fork rejected by pids controller|\bpids\.(?:max|peak|current)\b && PidsLimit[^\n]{0,120}\n(?P<n>\d{1,6})\b ; the
@@ -46,6 +64,13 @@ does not support the kernel ABI of && {_MODULE} ; {{title}}; the host has {{modu
  load the kernel's own {{module}}, which fits rdma-core. A provider is there; /dev/infiniband and NCCL_IB_HCA are right
 """,
     "node-lost": rf"""
+{_SPOT} && {_ENDED} ; the cloud took back a spot (preemptible) machine of the job: its node was drained and its
+ processes got SIGTERM, and the others lost their connections to it ; {_SPOT_CURE}
+(?:reason: kubernetes-pod-termination|Received SIGTERM, draining) && TaintManagerEviction|Stopping container
+ ; Kubernetes ended a pod of the job with its node (eviction, drain, a spot machine that was taken back), and the others
+ lost their connections to it ;
+ look why: kubectl describe node, events of the node, the cloud's list of operations (preemption, maintenance,
+ autoscaler). On spot machines: {_SPOT_CURE}
 {_MAINTAINED} ; the cloud ended a machine of the job for maintenance of the host that it ran on, and others lost it ;
  nothing is to be repaired: start all processes of the job again from the last checkpoint, when the node is back or on
  another one. {_PLANNED}

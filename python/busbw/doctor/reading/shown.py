@@ -52,6 +52,8 @@ _TELLING = re.compile(
     r"|/proc/net/bonding/\w"
     r"|^Bonding Mode: |\bAggregator I(?:D|nfo)\b|^Slave Interface: |^MII Status: |\bpartner lacp pdu\b"
     r"|^\s{1,12}system mac address: "
+    # Where settings may come from that no command names.
+    r"|\bnccl\.conf\b"
     # The output of `ray status`.
     r"|\bplacement groups\b|^\W{0,4}(?:Active|Healthy|Idle|Pending|(?:Total )?Usage|Demands):\s*$|^ {1,8}\d{1,5} node_"
     r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"

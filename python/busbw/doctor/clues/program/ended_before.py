@@ -19,7 +19,8 @@ _FAILED = re.compile(
 _END = re.compile(
     r"\b(?:training|train loop|work|job|all (?:\d{1,6} )?(?:epochs|steps|batches)|last epoch|fit|run)\b.{0,24}"
     r"\b(?:done|finished|completed?|ended|over)\b|\b(?:done|finished|completed)(?: with)? (?:training|all|the last)\b"
-    r"|\bexit(?:ing|ed|s)\b(?!.{0,20}\b(?:code|status)\W{0,3}-?[1-9])|\breached (?:max_steps|the end|the last)"
+    r"|\ball done\b|\bexit(?:ing|ed|s)\b(?!.{0,20}\b(?:code|status)\W{0,3}-?[1-9])"
+    r"|\breached (?:max_steps|the end|the last)"
     r"|\b(?:no more|ran out of|out of) (?:batches|data|samples|shards)\b|\bshutting down\b"
     r"|\b(?:data|loader|iterator|dataset)\b.{0,20}\bexhausted\b|\bdestroy(?:ing|ed) (?:the )?process group\b",
     re.IGNORECASE,
@@ -42,6 +43,9 @@ _STEPS = re.compile(
 _EPOCH = re.compile(r"\bepoch\W{0,3}(?P<n>\d{1,6})\b", re.IGNORECASE)
 _FILE = re.compile(r"\S{1,120}\.(?:pt|tar|parquet|arrow|npz?|bin|jsonl?|csv|h5|tfrecords?|mds|zst)\b")
 _CALLED = re.compile(r"\bOpType=(?P<op>\w{2,30})")
+_BARRIER = re.compile(r"\bOpType=ALLREDUCE, NumelIn=1,|\bOpType=BARRIER\b")
+_STORE_GONE = re.compile(r"\b(?:recvValue|sendBytes|recvBytes) failed on SocketImpl|TCPStore server has shut down")
+"""Rank 0 holds the store: who waits in a barrier then waits for a rank that has left."""
 _WAITS = re.compile(r"\brank ?(?P<rank>\d{1,6})\b", re.IGNORECASE)
 _MOST, _SHOWN = 20_000, 6
 UNEVEN_CURE = (
@@ -76,7 +80,8 @@ def ended_before(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharp
         seen = (text.evidence(done[first]), *told.apart_seen)
         who = f"{listed(done)} {'had' if len(done) < 2 else 'have'} ended ({named(told.words[first], 50)})"
         what = f"{who} while {listed(waiting)} still waited in a collective{f' ({op[1]})' if op else ''}"
-        if alone and not told.apart:
+        left = "0" in done and _BARRIER.search(text.text, failed.start()) and _STORE_GONE.search(text.text)
+        if (alone or left) and not told.apart:
             return Sharper(
                 f"{what}: {listed(done)} {'does' if len(done) < 2 else 'do'} not call it, so that it stands under a "
                 "condition, or behind an early end",

@@ -19,6 +19,10 @@ _INDICES = re.compile(
     r"Parameter indices which did not receive grad for rank (?P<rank>\d{1,7}): (?P<first>\d{1,9})"
     r"(?P<more>(?: \d{1,9}){0,5000})"
 )
+_EXPERTS = re.compile(
+    r"\w{0,30}(?:[Mm]oe|MoE|MOE|[Mm]ixtral)\w{0,30}|\bnum_(?:local_)?experts\b|\.experts\.\d|\b\d{2,3}B-A\d{1,3}B\b"
+)
+_EXPERT_NAME = re.compile(r"\bexperts?\b|\bmoe\b", re.IGNORECASE)
 _SOME, _MOST = 3, 8
 
 
@@ -37,13 +41,25 @@ def without_gradients(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
         which = f"number {numbers[0]}" + (f" to {max(numbers)}" if len(numbers) > 1 else "")
     text, found = (names or indices)[-1]
     where = f"rank {', '.join(map(str, ranks[:_MOST]))}"
+    # Of a mixture of experts the parts without gradients are others on each rank.
+    expert = None if names and not _EXPERT_NAME.search(which) else _first_of_experts(texts)
+    apart = names or len({each["first"] for _, each in indices}) > 1
+    of_experts = (
+        f" (most likely experts that got no token there: {named(expert[1][0], 40)})" if expert and apart else ""
+    )
     return Sharper(
-        f"parameters had no part in the loss on {where}, so that DDP waits for their gradients: {named(which, 100)}",
+        f"parameters had no part in the loss on {where}, so that DDP waits for their gradients: {named(which, 100)}"
+        f"{of_experts}",
         "DDP(find_unused_parameters=True), or freeze them (requires_grad=False). Else let them take part in each step "
         "on every rank: add 0 * output.sum() where a batch has no samples for that part. A number is the place in "
         "list(model.named_parameters())",
         (text.evidence(found.start()),) if text.source else (),
     )
+
+
+def _first_of_experts(texts: Sequence[Text]) -> tuple[Text, re.Match[str]] | None:
+    """Where a log names a mixture of experts."""
+    return next(((each, found) for each in texts if (found := _EXPERTS.search(each.text))), None)
 
 
 def _common(names: Sequence[str]) -> str:

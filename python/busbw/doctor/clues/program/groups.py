@@ -18,6 +18,43 @@ _STARTS = re.compile(r"Traceback \(most recent call last\)")
 _LIBRARY = re.compile(r"site-packages/|/lib/python\d|/torch/distributed/")
 _RANK = re.compile(r"\brank[ =:]{0,2}(?P<rank>\d{1,6})\b", re.IGNORECASE)
 _BACK = 8000
+_FEW = re.compile(
+    r"store based barrier on rank: (?P<rank>\d{1,7}), for key: \S{0,60}?:(?P<key>\d{1,4}) "
+    r"\(world_size=(?P<size>\d{1,7}), (?:worker_count|num_workers_joined)=(?P<came>\d{1,7})"
+)
+"""How older releases of PyTorch tell who waits for a group, and how many came."""
+_BRANCH = re.compile(
+    r"^(?:\d{1,5}[: ])?(?P<indent>[ \t]{0,40})if (?P<if>[^\n:]{0,60}(?:is_(?:local_)?main_process|is_world_process_zero"
+    r"|is_global_zero|rank(?:\(\))? ?(?:==|<|in)|stage)[^\n:]{0,30}):[^\n]{0,40}\n"
+    r"(?:[^\n]{0,200}\n){0,6}?[^\n]{0,80}\bnew_(?:sub)?groups?\w{0,20}\(",
+    re.MULTILINE,
+)
+_ALL_CALL_IT = (
+    "call new_group on all ranks, those without a part in the group too, in the same order and outside of "
+    "`if rank == 0`. Keep it out of classes that one rank alone makes, or pass a group that was made before. "
+    "It is a collective, with a time of its own. Longer times, ports and the network change nothing"
+)
+
+
+def group_of_few(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """A rank gave up in new_group's barrier in the store, to which fewer than all came; the first group had all."""
+    for text in texts:
+        for found in _FEW.finditer(text.text):
+            stack = _stack(text.text, found.start())
+            made = _MAKES.search(stack)
+            if made is None or int(found["key"]) < 2 or int(found["came"]) >= int(found["size"]):
+                continue
+            places = [each for each in _CALLS.finditer(stack[: made.start()]) if not _LIBRARY.search(each["file"])]
+            at = f", {places[-1]['file'].rpartition('/')[2]}:{places[-1]['line']}" if places else ""
+            branch = next(((each, one) for each in texts if (one := _BRANCH.search(each.text))), None)
+            why = f": it stands under `if {named(branch[1]['if'], 50)}`" if branch else ""
+            return Sharper(
+                f"{found['came']} of {found['size']} ranks came to the new process group (rank {found['rank']} waits "
+                f"in new_group{named(at, 60)}): the others do not call it{why}",
+                _ALL_CALL_IT,
+                (text.evidence(found.start()), *((branch[0].evidence(branch[1].start("if")),) if branch else ())),
+            )
+    return None
 
 
 def group_of_some(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
@@ -46,9 +83,7 @@ def group_of_some(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
             f"rank {', '.join(sorted(makers, key=int)[:6])} makes a process group (new_group{where and ' '}"
             f"{named(where, 60)}) and waits there for the others. Rank {', '.join(missing[:6])}{more} started, too, "
             "and did not call it in that time: new_group is a collective of all ranks",
-            "call new_group on all ranks, those without a part in the group too, in the same order and outside of "
-            "`if rank == 0`. Keep it out of classes that one rank alone makes, or pass a group that was made before. "
-            "Longer times, ports and the network change nothing",
+            _ALL_CALL_IT,
             (text.evidence(begin),),
         )
     return None
