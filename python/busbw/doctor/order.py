@@ -37,6 +37,7 @@ def placed(hit: Hit, scan: Scan) -> Hit:
     if when is None:
         # The last line of a traceback has no time, and what its rank printed before it has one.
         near = [each for each in scan.hits.values() if each.when and max(at, line - NEAR) < each.lines[0][0] < line]
+        near = [each for each in near if not hit.who or not each.who or hit.who.keys() & each.who.keys()]
         when = max(near, key=lambda each: each.lines[0][0]).when if near else None
     return replace(hit, begun=begun, part=f"{scan.source} {part}", when=when)
 

@@ -7,12 +7,13 @@ import re
 MAX_LOOK = 600
 """Characters of a line in which a rank is looked for."""
 _IN_FRONT = (
-    r"\[(?:default(?!\d{1,7}\]: ?\[rank)|rank ?|Rank |RANK:|PG .{0,60}Rank )(\d{1,7})\]|^\s{0,6}(\d{1,7}): "
-    r"|\[\d{1,6},(?:mpirank:)?(\d{1,7})(?:,[\w-]{1,60})?\]<std"
+    r"\[(?:default(?!\d{1,7}\]: ?\[rank)|rank ?|Rank |RANK:|PG .{0,60}Rank )(\d{1,7})\]"
+    r"|^\s{0,6}(\d{1,7}): (?!.{0,20}\[(?:rank|default)\d)|\[\d{1,6},(?:mpirank:)?(\d{1,7})(?:,[\w-]{1,60})?\]<std"
 )
 """As torchrun, PyTorch, srun -l, mpirun --tag-output and SageMaker write it.
 
-torchrun's `default` counts the ranks of one host: PyTorch's own number behind it is that of the job.
+torchrun's `default` counts the ranks of one host, and srun's label the launchers: PyTorch's own number behind them is
+that of the job.
 """
 _RANK = re.compile(_IN_FRONT, re.ASCII)
 _RANK_OR_WORKER = re.compile(
