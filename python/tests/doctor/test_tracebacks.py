@@ -106,3 +106,30 @@ def test_pytorchs_own_log_writes_the_month_without_a_nought() -> None:
         "E0421 10:12:02.310225810 x"
     )
     assert moment_of("[E1130 10:12:02 x") == moment_of("2026-11-30 10:12:02 x")
+
+
+def test_an_exception_of_a_loader_is_told_in_its_own_words(tmp_path: Path) -> None:
+    text = (
+        "[rank3]: ValueError: Caught ValueError in DataLoader worker process 1.\n"
+        "[rank3]: Original Traceback (most recent call last):\n"
+        "[rank3]: ValueError: seven samples are missing\n"
+    )
+    (finding,) = loud(text, tmp_path)
+    assert "ValueError (seven samples are missing)" in finding.title
+
+
+def test_the_own_rank_behind_a_label_of_srun_is_who_failed_first(tmp_path: Path) -> None:
+    """srun's label counts the launchers; node 0's launcher tells of its rank 4 six seconds later."""
+    text = (
+        "0: [rank4]:[E912 03:41:55.602714310 ProcessGroupNCCL.cpp:577] [Rank 4] Some NCCL operations have failed\n"
+        "0: node1:88120:91233 [3] transport/net_ib.cc:1698 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<5> with "
+        "status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3\n"
+        "1: [rank11]: Traceback (most recent call last):\n"
+        '1: [rank11]:   File "/w/train.py", line 70, in <module>\n'
+        "1: [rank11]: KeyError: 'answer'\n"
+        "1: Root Cause (first observed failure):\n1: [0]:\n1:   time      : 2024-09-12_03:41:49\n"
+        "1:   host      : node2\n1:   rank      : 11 (local_rank: 3)\n"
+        "0: Root Cause (first observed failure):\n0: [0]:\n0:   time      : 2024-09-12_03:41:55\n"
+        "0:   host      : node1\n0:   rank      : 4 (local_rank: 4)\n"
+    )
+    assert [each.name for each in loud(text, tmp_path)][:1] == ["python-exception"]

@@ -22,7 +22,7 @@ _START = re.compile(
 _NEAR = 6000
 _BROKEN = re.compile(r"\bXid\b[^\n]{0,40}: (?:48|63|64|79|94|95|14[4-9])\b")
 _FLAGS = {
-    "vllm": "vLLM: a smaller --max-model-len and --max-num-batched-tokens, or another quantization",
+    "vllm": "vLLM: a smaller --max-model-len, fewer tokens in a batch, or another quantization",
     "sglang": "SGLang: a smaller --context-length and --chunked-prefill-size, or another --quantization",
 }
 _LONG = re.compile(

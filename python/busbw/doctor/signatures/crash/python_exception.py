@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from busbw.doctor.signature import Signature, Stage
 
 MAX_SAID = 120
+_BROUGHT = "Caught "
+"""How PyTorch begins the words of an exception that another process or thread of the rank raised."""
 
 _HEAD = (
     r"(?:\W*(?:\[?\w*\d*\]?:?\s*)?|\s*(?:[\[(][^\])\n]{1,80}[\])]:? ?){1,4}|[\w.-]{1,60}: "
@@ -18,8 +20,9 @@ _BUILT_IN = "|".join(["StopIteration", *(f"{each}Error" for each in _NAMES.split
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
-    """The first exception and its own words."""
-    first = next((each for each in groups if "error" in each), {})
+    """The first exception and its own words; of one that PyTorch brings from a loader's process that of the loader."""
+    own = [each for each in groups if "error" in each]
+    first = next((each for each in own if not each.get("said", "").startswith(_BROUGHT)), own[0] if own else {})
     said = first.get("said", "").strip()
     words = f" ({said[:MAX_SAID]}{' ...' if len(said) > MAX_SAID else ''})" if said else ""
     return f"a rank's own program failed with {first.get('error', 'an exception')}{words}; other ranks' errors follow"

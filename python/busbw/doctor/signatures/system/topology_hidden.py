@@ -35,7 +35,8 @@ SIGNATURE = Signature(
         r"NCCL INFO GPU/\S{1,24} ?:(?!.{1,900}NET/\S{1,12} \(\d{1,2}/[\d.]{1,9}/(?:PIX|PXB|PXN|P2C|NODE|SYS)\))"
         r".{1,600}?(?:NET/\S{1,12} \(\d{1,2}/[\d.]{1,9}/PHB\) ){3}"
         r"NET/\S{1,12} \(\d{1,2}/[\d.]{1,9}/(?P<far>PHB)\)",
-        r"GPU Direct RDMA (?P<near>Enabled) for (?:GPU \S{1,20} / )?HCA",
+        # Of an HCA alone it says that its driver can, and nothing of distances.
+        r"GPU Direct RDMA (?P<near>Enabled) for GPU \S{1,20} / HCA",
         r"NCCL_TOPO_FILE (?:is )?set (?:by environment )?to (?P<file>/\S{1,300})",
         r"NCCL INFO Loading topology file (?P<file>/\S{1,300})",
     ),
