@@ -247,12 +247,14 @@ def _spell(table: _Table, said: list[str]) -> None:
     known = [{_ALIASES.get(name, name): cell for name, cell in row.items()} for _, _, row in table.rows]
     # Samples over time repeat each GPU: the last look counts.
     hosts = [host for _, host, _ in table.rows]
+    many = {host: _members(host) for host in hosts}
     latest = {(host, row.get("index", str(at))): row for at, (host, row) in enumerate(zip(hosts, known, strict=True))}
     for (at, host, row), mine in zip(table.rows, known, strict=True):
         who = f"of GPU {row['index']}: " if row.get("index", "").isdecimal() else ""
-        others = [each for (of, _), each in latest.items() if each is not mine for _ in range(_members(of))]
+        home = [each for (of, _), each in latest.items() if of == host and each is not mine]
         last = latest.get((host, mine.get("index", ""))) is mine or "index" not in mine
-        apart = ", ".join(filter(None, (_by_itself(mine), _apart(mine, others)))) if last else ""
+        away = [each for (of, _), each in latest.items() if of != host for _ in range(many[of])]
+        apart = ", ".join(filter(None, (_by_itself(mine), _apart(mine, home, away)))) if last else ""
         if table.is_dmon:
             known_of = ", ".join(f"{name}: {mine[name]}" for name in _OF_DMON if name in mine)
             said[at] = f"{SPELLED}{who}{known_of}, {apart}" if apart else said[at]
@@ -307,11 +309,14 @@ def _mask(row: Mapping[str, str]) -> int | None:
     return int(found[1], 16) if found else None
 
 
-def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
-    """What sets a GPU apart from others that work as it does, in the words of signatures."""
+def _apart(mine: Mapping[str, str], home: Sequence[Mapping[str, str]], away: Sequence[Mapping[str, str]]) -> str:
+    """What sets a GPU, or all of its host, apart from others that work as it does, in the words of signatures.
+
+    `home` are the other GPUs of its host, `away` those of other hosts.
+    """
     told = []
     # GPUs of another model have other clocks and limits.
-    others = [each for each in others if each.get("name") == mine.get("name")]
+    home, away = ([each for each in rows if each.get("name") == mine.get("name")] for rows in (home, away))
     for name, words, needs_work, share in (
         ("clocks.sm", "GPU clocks are limited to {:.0f} MHz, others run at {:.0f} MHz", True, _LOW),
         (
@@ -325,19 +330,32 @@ def _apart(mine: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> str:
         ("pcie.link.width.current", "PCIe link width degraded: x{:.0f}, others x{:.0f}", False, _LOW),
         ("pcie.link.gen.current", "PCIe link generation degraded: {:.0f}, others {:.0f}", True, _LOW),
     ):
-        figures = [figure for each in others if (figure := _figure(each, name)) is not None]
         own = _figure(mine, name)
-        if own is None or not figures or (needs_work and not _works(mine)):
+        if own is None or (needs_work and not _works(mine)):
             continue
-        if len(figures) + 1 < _FEWEST and share != _LOW_SETTING:
-            continue
-        low = share if len(figures) + 1 >= _FEWEST else _LOW_OF_TWO
-        # Most of the others agree: GPUs that each do something else tell nothing of this one.
-        usual = median(figures)
-        alike = sum(figure >= 0.9 * usual for figure in figures)
-        if 0 < own <= low * usual and 4 * alike >= 3 * len(figures):
+        at_home, elsewhere = _figures(home, name), _figures(away, name)
+        usual = _usual_above(own, [*at_home, *elsewhere], share)
+        if usual is None and all(abs(each - own) <= 0.1 * own for each in at_home):
+            # A host whose GPUs are all alike is compared with the other hosts.
+            usual = _usual_above(own, elsewhere, share)
+        if usual is not None:
             told.append(words.format(own, usual))
     return ", ".join(told)
+
+
+def _usual_above(own: float, figures: Sequence[float], share: float) -> float | None:
+    """What most of the others have, where that one is far below it."""
+    if not figures or (len(figures) + 1 < _FEWEST and share != _LOW_SETTING):
+        return None
+    low = share if len(figures) + 1 >= _FEWEST else _LOW_OF_TWO
+    # Most of the others agree: GPUs that each do something else tell nothing of this one.
+    usual = median(figures)
+    alike = sum(figure >= 0.9 * usual for figure in figures)
+    return usual if 0 < own <= low * usual and 4 * alike >= 3 * len(figures) else None
+
+
+def _figures(rows: Sequence[Mapping[str, str]], name: str) -> list[float]:
+    return [figure for each in rows if (figure := _figure(each, name)) is not None]
 
 
 def _works(row: Mapping[str, str]) -> bool:
