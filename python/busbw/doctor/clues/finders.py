@@ -163,6 +163,7 @@ from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
+from busbw.doctor.clues.releases.extensions import built_for_another
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.packages_apart import packages_apart
 from busbw.doctor.clues.releases.releases_apart import releases_apart
@@ -281,7 +282,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, handed_on),
         *(fewer_gpus_listed,),
     ),
-    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
+    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol, built_for_another),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers, not_passed_on),

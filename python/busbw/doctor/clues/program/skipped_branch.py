@@ -12,14 +12,17 @@ from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.lines.speakers import rank_of
 from busbw.doctor.shown_texts import Text, named
 
+_RANKS = r"\d{1,7})(?:, \d{1,7}){0,6} calls "
+"""What follows on the first rank of a group."""
 _TITLE = re.compile(
-    r"ranks call different collectives(?P<number> as number \d{1,12})?: rank (?P<one>\d{1,7}) calls (?P<a>\w{2,40})"
-    r"[^,;\n]{0,60}?(?: of shape \[[\d, ]{0,80}\])?[,;] rank (?P<other>\d{1,7}) calls (?P<b>\w{2,40})"
+    rf"ranks call different collectives(?P<number> as number \d{{1,12}})?: rank (?P<one>{_RANKS}(?P<a>\w{{2,40}})"
+    rf"[^,;\n]{{0,60}}?(?: of shape \[[\d, ]{{0,80}}\])?[,;] rank (?P<other>{_RANKS}(?P<b>\w{{2,40}})"
 )
 _FRAME = re.compile(
     r"^[^\n]{0,60}?\bFile \"(?P<file>[^\"\n]{1,300})\", line (?P<line>\d{1,6}), in (?P<name>[\w<>.]{1,80})",
     re.MULTILINE,
 )
+_ENDS = re.compile(r"\bDetected mismatch between collectives on ranks\. Rank (?P<rank>\d{1,7}) is running\b")
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|torch/distributed/")
 _LACKS = (
     r"\b(?:no|0|zero|without(?: any)?|0 ?/ ?\d{1,6}|0 of \d{1,6}|empty) (?:valid |positive |input |pixel[_ ])?"
@@ -73,11 +76,13 @@ def leaves_branch_out(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
 
 
 def _frames(text: Text, ranks: Sequence[str]) -> dict[str, tuple[str, Evidence]]:
-    """By rank the program's own innermost frames of its last stack, and their line of the log."""
+    """By rank the program's own innermost frames of the stack that ends with the error, and their line of the log."""
     last: dict[str, list[tuple[str, int]]] = {}
+    # Stacks of what follows from the error stand below it. Where a watchdog finds it, a stack stands anywhere.
+    ends = {each["rank"]: each.start() for each in _ENDS.finditer(text.text) if each["rank"] in ranks}
     for found in islice(_FRAME.finditer(text.text), _MOST):
         rank = rank_of(found[0])
-        if rank in ranks and not _LIBRARY.search(found["file"]):
+        if found.start() < ends.get(rank, 0) and not _LIBRARY.search(found["file"]):
             place = f"{found['file'].rpartition('/')[2]}:{found['line']}"
             last.setdefault(rank, []).append((f"{found['name']}, {place}", found.start("file")))
     return {
