@@ -11,8 +11,8 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.shown_texts import Text, named
 
 _FAILS = re.compile(
-    r"\b(?:ImportError|OSError): (?:/[^\s/:]{1,80}){1,16}/(?P<name>[\w-]{1,80})(?:\.[\w-]{1,60})?\.so: "
-    r"undefined symbol: (?P<symbol>_Z\w{0,3}K?(?:3c10|2at|5torch)\w{0,200})"
+    r"\b(?:ImportError|OSError): (?:/[^\s/:]{1,80}){0,16}/(?P<folder>[^\s/:]{1,80})/(?P<name>[\w-]{1,80})"
+    r"(?:\.[\w-]{1,60})?\.so: undefined symbol: (?P<symbol>_Z\w{0,3}K?(?:3c10|2at|5torch)\w{0,200})"
 )
 _HOST = re.compile(r"^\s{1,6}host\s{1,8}: (?P<host>[A-Za-z][\w.-]{0,80})\s{0,4}$", re.MULTILINE)
 _FAR = 6000
@@ -31,7 +31,9 @@ def built_for_another(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
         wait = ""
         if joined is not None and int(joined[1]["came"]) < int(joined[1]["all"]):
             wait = f". Its ranks never started: {joined[1]['came']} of {joined[1]['all']} processes met"
-        name = named(fails["name"], 60)
+        # Packages call theirs _C and the like.
+        own = "" if not fails["name"].startswith("_") else f"{fails['folder']}/"
+        name = named(f"{own}{fails['name']}", 80)
         return Sharper(
             f"{name}{where} was built for another PyTorch than the one that loads it: a symbol of PyTorch is missing "
             f"({named(fails['symbol'], 60)}){wait}",
