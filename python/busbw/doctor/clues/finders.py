@@ -9,6 +9,7 @@ from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.conf_origin import from_conf
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
+from busbw.doctor.clues.launch.gpus_of_tasks import fewer_than_tasks
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.handed_on import handed_on
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
@@ -24,6 +25,7 @@ from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
+from busbw.doctor.clues.launch.store_on_lost import held_the_store
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.launch.world_by_hand import world_by_hand
@@ -55,6 +57,7 @@ from busbw.doctor.clues.memory.beside_server import no_room_for_nccl
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.full_disk import full_mount
+from busbw.doctor.clues.memory.full_state import full_state_on_all
 from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
 from busbw.doctor.clues.memory.holders import held_by_another
 from busbw.doctor.clues.memory.left_in_shm import left_in_shm
@@ -155,16 +158,21 @@ from busbw.doctor.clues.program.programs import (
     several_launchers,
     uneven_gather,
 )
+from busbw.doctor.clues.program.reads_far import reads_over_network
 from busbw.doctor.clues.program.resume import resumed_apart
 from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
+from busbw.doctor.clues.program.short_batch import shorter_batch
+from busbw.doctor.clues.program.skipped_branch import leaves_branch_out
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
+from busbw.doctor.clues.releases.extensions import built_for_another
 from busbw.doctor.clues.releases.known_bugs import lost_slots, without_tail
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
+from busbw.doctor.clues.releases.packages_apart import packages_apart
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
@@ -181,7 +189,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
     "network-interface": (not_installed, not_given, none_active),
-    "version-mismatch": (not_listed, older_than_installed),
+    "version-mismatch": (not_listed, packages_apart, older_than_installed),
     "no-route": (
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
         *(overlay_dropped, rejected_though_there, unshared_interfaces),
@@ -198,20 +206,20 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(closed_by_zone, blocked_ports),
     ),
     "nccl-error": (blocked_ports, older_than_installed),
-    "nccl-internal": (older_than_installed,),
+    "nccl-internal": (packages_apart, older_than_installed),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready, without_service),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
-    "rank-count": (no_fit, same_node_rank, sequence_in_parts),
+    "rank-count": (packages_apart, no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
         *(held_by_another, full_before_work, no_room_for_nccl),
     ),
     "host-memory": (
-        *(of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step, killed_at_limit),
-        *(limit_of_cgroup, limit_of_step),
+        *(full_state_on_all, of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step),
+        *(killed_at_limit, limit_of_cgroup, limit_of_step),
     ),
     "connection-refused": (
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
@@ -276,10 +284,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
     ),
     "duplicate-gpu": (
-        *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, handed_on),
-        *(fewer_gpus_listed,),
+        *(fewer_than_tasks, node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+        *(handed_on, fewer_gpus_listed),
     ),
-    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
+    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol, built_for_another),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "efa-missing": (no_instance_of_aws,),
     "p2p-broken": (buffers_without_peers, not_passed_on),
@@ -292,23 +300,26 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
-        *(libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none, gpu_that_is_none),
-        *(handed_on, fewer_gpus_listed),
+        *(fewer_than_tasks, libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none),
+        *(gpu_that_is_none, handed_on, fewer_gpus_listed),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(failed_itself, without_gradients, culprit, decides_for_itself, resumed_apart, apart_in_horovod),
-        *(leaves_before, types_apart, models_apart, behind_main_process, saves_alone, leaves_samples_out),
-        *(uneven_batches, counted_apart, culprit_of_report, waits_for_loader, padded_apart),
+        *(leaves_branch_out, reads_over_network, shorter_batch, failed_itself, without_gradients, culprit),
+        *(decides_for_itself, resumed_apart, apart_in_horovod, leaves_before, types_apart, models_apart),
+        *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
+        *(culprit_of_report, waits_for_loader, padded_apart),
     ),
     "collective-order": (
-        *(decides_for_itself, resumed_apart, behind_main_process, saves_alone, uneven_batches, uneven_gather),
+        *(leaves_branch_out, decides_for_itself, resumed_apart, behind_main_process, saves_alone),
+        *(uneven_batches, uneven_gather),
     ),
     "watchdog-timeout": (
-        *(lost_slots, uneven_micro_batches, stops_for_itself, waits_for_locks, launch_waits),
-        *(decides_for_itself, resumed_apart, leaves_before, behind_main_process, uneven_batches, uneven_shards),
-        *(bars_apart, ended_before, waits_for_loader, stacks_apart, lags_by_dumps),
+        *(reads_over_network, shorter_batch, lost_slots, uneven_micro_batches, stops_for_itself),
+        *(waits_for_locks, launch_waits, decides_for_itself, resumed_apart, leaves_before, behind_main_process),
+        *(uneven_batches, uneven_shards, bars_apart, ended_before, waits_for_loader, stacks_apart),
+        *(lags_by_dumps,),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (
@@ -328,7 +339,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "stranger": (by_first_bytes,),
-    "message-truncated": (forced_relaxed, models_apart, releases_apart),
+    "message-truncated": (shorter_batch, packages_apart, forced_relaxed, models_apart, releases_apart),
     "networks-differ": (none_active,),
     "wrong-results": (without_tail, forced_relaxed, right_with_others),
     "ib-devices-missing": (refused_by_cgroup, not_given),
@@ -356,7 +367,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "tcpx-nics": (network_of_another_kind,),
     "probe-failed": (killed_while_loading,),
     "ray-pending": (libraries_upgraded,),
-    "node-lost": (no_start_without,),
+    "node-lost": (held_the_store, no_start_without),
     "disk-full": (full_mount,),
     "store-lost": (leaves_before, ended_before, ended_as_it_should),
     "topology-hidden": (flat_in_guest,),

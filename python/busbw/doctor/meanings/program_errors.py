@@ -24,8 +24,8 @@ OpType=ALLREDUCE, TensorShape=\[(?P<shape>\d{6,})\].{0,600}OpType=ALLREDUCE, Ten
 gradients of different size: on some of them parameters had no part in the loss ; let every parameter take part on all \
 ranks in each step: a dummy input for samples without images, batches of one kind. Or freeze that part of the model \
 (requires_grad=False); find_unused_parameters=True with DDP
-Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs ; ranks call one collective with tensors of different \
-shape ; \
+^(?!.*\bOp type: \w{2,40} ?vs).*(?:Tensor [Tt]ensor shapes:|[Tt]ensor shapes: [\d, ]{1,60} vs) ; \
+ranks call one collective with tensors of different shape ; \
 pad or cut to one shape on all ranks before the call (the last batch: drop_last=True), or take a call for different \
 sizes (all_gather_object, all_to_all with splits)
 threads? to join the rendezvous|rendezvous\.cc ; in a job of XLA (JAX) all wait for a device that never joined ; look \

@@ -305,6 +305,22 @@ OF_JOBS = (
     Link("network-not-found", re.compile(r"is missing because its plugin"), frozenset({"old-plugin"})),
     # A host whose disk is full starts no rank that others wait for.
     Link("disk-full", re.compile(r"ranks of that host never joined"), frozenset({"rendezvous-timeout"})),
+    # A program that cannot load its libraries on one node starts no rank there, and the others wait for it.
+    *(
+        Link(
+            name,
+            re.compile(r"ImportError|OSError|symbol lookup error|error while loading shared libraries"),
+            frozenset({"rendezvous-timeout"}),
+            never=re.compile(r"^(?!only \d+ of \d+ processes)"),
+        )
+        for name in ("undefined-symbol", "library-not-found")
+    ),
+    # No node finds the others again whose store is gone.
+    Link(
+        "node-lost",
+        re.compile(r"also had the rendezvous store"),
+        frozenset({"rendezvous-timeout", "master-unreachable", "store-lost", "connection-refused", "dns"}),
+    ),
     # The node's loss tells of the sizes that do not fit those left.
     Link("node-lost", re.compile(r"torchrun started again with"), frozenset({"rank-count"})),
     # A few channels use a few ports.

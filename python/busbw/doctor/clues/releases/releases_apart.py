@@ -47,7 +47,7 @@ CURE = (
 def releases_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """The hosts' lines are of different releases, or they exchange structures of different sizes at the start."""
     sizes = next(((text, found) for text in texts if (found := _SIZES.search(text.text))), None)
-    told, seen = _by_lines(texts)
+    told, seen = by_lines(texts)
     if sizes is None or not (told or _is_of_init(*sizes)):
         return None
     got, want = sizes[1]["got"], sizes[1]["want"]
@@ -59,7 +59,7 @@ def releases_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     )
 
 
-def _by_lines(texts: Sequence[Text]) -> tuple[str, tuple[Evidence, ...]]:
+def by_lines(texts: Sequence[Text]) -> tuple[str, tuple[Evidence, ...]]:
     """By host what its lines tell, as a title says it, and these lines; "" where they do not differ."""
     versions: dict[str, tuple[str, Evidence]] = {}
     forms: list[defaultdict[str, dict[bool, Evidence]]] = [defaultdict(dict) for _ in _FORMS]
