@@ -13,6 +13,7 @@ from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.refuted import without_refuted
 from busbw.doctor.clues.releases.other_release import with_other_release
+from busbw.doctor.clues.releases.passes_with import without_light
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
@@ -72,7 +73,7 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         else each
         for each in findings
     ]
-    return without_refuted(_by_acs(_by_tests(told)), texts)
+    return without_refuted(_by_acs(_by_tests(without_light(told, facts, texts))), texts)
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:

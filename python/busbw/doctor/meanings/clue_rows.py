@@ -7,11 +7,16 @@ keeps within a line.
 from __future__ import annotations
 
 _WORKS = (
-    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)"
+    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang|crash|result)|hangs?|fail\w*"
+    r"|no (?:change|difference|effect|luck|improvement)|unchanged)\b)"
+    # "same at 512 KiB" right behind the setting; "same script works" tells of the script.
+    r"(?![\s:=`'\")*,>→-]{1,8}(?:(?:it|it's|is|exactly|the|gives|all) ){0,3}same\b"
+    r"(?! (?:\w{1,12} ){0,2}(?:env\w*|script|code|command|job|run|test|model|config|binary|setup)\b))"
     # A library's advice: "if either of these helps" tells of no run.
     r"(?![^\n]{0,60}\b[Ii]f (?:(?:either|any|one) of|(?:that|this|it) (?:helps|works|fixes|passes))\b)"
-    # No comment of a script, and no part of a path or a command's name.
-    r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|trains|is fine|(?:finish|complet)(?:es|ed)"
+    # No comment of a script, and no part of a path or a command's name; no sentence that begins with another setting.
+    r"(?:(?![.;] [`'\"*]{0,3}[A-Z]{2,8}_[A-Z])[^\n#]){0,60}?(?<![\w./-])"
+    r"(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|trains|is fine|(?:finish|complet)(?:es|ed)"
     r"|succeed(?:s|ed)|no hang"
     r"|solve[sd]|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
 )
