@@ -12,6 +12,7 @@ from busbw.doctor.clues.conf_files import with_file
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.refuted import without_refuted
+from busbw.doctor.clues.releases.other_driver import with_other_driver
 from busbw.doctor.clues.releases.other_release import with_other_release
 from busbw.doctor.clues.releases.passes_with import without_light
 from busbw.doctor.clues.texts import Sharper
@@ -68,7 +69,9 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that what stands beside them decides, by that."""
     texts = texts_of(facts)
     told = [
-        with_other_release(with_file(without_excluded(_told(each, facts, texts), texts), texts), texts)
+        with_other_driver(
+            with_other_release(with_file(without_excluded(_told(each, facts, texts), texts), texts), texts), texts
+        )
         if each.severity is not Severity.NOTE
         else each
         for each in findings
