@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.bystanders import without_bystanders
 from busbw.doctor.clues.conf_files import with_file
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
@@ -16,6 +17,7 @@ from busbw.doctor.clues.releases.other_driver import with_other_driver
 from busbw.doctor.clues.releases.other_release import with_other_release
 from busbw.doctor.clues.releases.passes_with import without_light
 from busbw.doctor.clues.texts import Sharper
+from busbw.doctor.clues.whose_host import with_host
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.around_rows import AROUND_ROWS
@@ -76,7 +78,8 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         else each
         for each in findings
     ]
-    return without_refuted(_by_acs(_by_tests(without_light(told, facts, texts))), texts)
+    told = without_refuted(_by_acs(_by_tests(without_light(told, facts, texts))), texts)
+    return [with_host(each, texts) for each in without_bystanders(told)]
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
