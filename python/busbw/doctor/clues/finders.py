@@ -23,6 +23,7 @@ from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
+from busbw.doctor.clues.launch.tasks_over_gpus import more_tasks_than_gpus
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.launch.world_by_hand import world_by_hand
 from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
@@ -160,7 +161,7 @@ from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.passes_with import passes_with_other
-from busbw.doctor.clues.releases.releases_apart import releases_apart
+from busbw.doctor.clues.releases.releases_apart import counts_by_releases, releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
 from busbw.doctor.clues.releases.wrong_by_release import right_with_others
@@ -199,7 +200,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "dns": (read_as_octal, headless, worker_not_ready, without_service),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
-    "rank-count": (no_fit, same_node_rank, sequence_in_parts),
+    "rank-count": (counts_by_releases, no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
         *(held_by_another, full_before_work, no_room_for_nccl),
@@ -272,7 +273,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "duplicate-gpu": (
         *(node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike, handed_on),
-        *(fewer_gpus_listed,),
+        *(fewer_gpus_listed, more_tasks_than_gpus),
     ),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),

@@ -44,7 +44,9 @@ def with_host(finding: Finding, texts: Sequence[Text]) -> Finding:
     host = hosts.pop()
     if _NONE.match(host) or re.search(rf"(?<![\w-]){re.escape(host.partition('.')[0])}(?![\w-])", finding.title):
         return finding
-    return replace(finding, title=f"{finding.title} (on {named(host, 40)})")
+    # The host belongs to what is wrong, and not to a sentence on what follows.
+    first, stop, rest = finding.title.partition(". ")
+    return replace(finding, title=f"{first} (on {named(host, 40)}){stop}{rest}")
 
 
 def _host(text: Text, seen: Evidence) -> str:

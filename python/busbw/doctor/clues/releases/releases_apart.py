@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
+from busbw.doctor.prompts import host_before
 from busbw.doctor.shown_texts import Text, named
 
 _LINE = re.compile(
@@ -36,6 +37,15 @@ _BEHIND = re.compile(r"NCCL INFO (?P<file>[\w/]{2,40}\.(?:cc|h)):\d{1,5} -> \d")
 _LEAST = 32
 """Bytes of what a rank tells of itself."""
 _FRAMES = 6
+_COUNTS = "one process counts "
+"""How the finding of ranks that count apart begins."""
+_PACKAGE = re.compile(
+    # dpkg -l, rpm -qa, pip list, pip show.
+    r"^(?:ii {1,4}libnccl2(?::\w{1,8})? {1,20}|libnccl-|nvidia-nccl-cu1\d {1,20}|nvidia-nccl-cu1\d==)"
+    r"(?P<version>2\.\d{1,2}\.\d{1,2})\b",
+    re.MULTILINE,
+)
+_MOST_PACKAGES = 64
 _FAR = 2000
 CURE = (
     "install the same NCCL on all hosts, or start all from one image. See which one each loads (NCCL_DEBUG=VERSION on "
@@ -57,6 +67,37 @@ def releases_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         CURE,
         (*seen, sizes[0].evidence(sizes[1].start())),
     )
+
+
+def counts_by_releases(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """Ranks count each other apart at NCCL's own bootstrap, as their hosts' releases send other messages there."""
+    if not finding.title.startswith(_COUNTS):
+        return None
+    told, seen = _by_packages(texts)
+    if not told:
+        told, seen = _by_lines(texts)
+    if not told:
+        return None
+    return Sharper(
+        f"the hosts run different releases of NCCL{told}, which do not understand each other's messages at the start: "
+        "the counts of ranks that differ are no more than that",
+        f"{CURE}. The launcher's counts are not at fault",
+        seen,
+    )
+
+
+def _by_packages(texts: Sequence[Text]) -> tuple[str, tuple[Evidence, ...]]:
+    """The releases that are installed on two hosts, by the prompt over each list."""
+    found: dict[str, tuple[str, Evidence]] = {}
+    for text in texts:
+        for each in list(_PACKAGE.finditer(text.text))[:_MOST_PACKAGES]:
+            if host := host_before(text, each.start()):
+                found.setdefault(host, (each["version"], text.evidence(each.start())))
+    if len({version for version, _ in found.values()}) < 2:
+        return "", ()
+    rows = list(found.items())[:4]
+    told = ", ".join(f"{version} on {named(host, 40)}" for host, (version, _) in rows)
+    return f" ({told})", tuple(at for _, (_, at) in rows)
 
 
 def _by_lines(texts: Sequence[Text]) -> tuple[str, tuple[Evidence, ...]]:
