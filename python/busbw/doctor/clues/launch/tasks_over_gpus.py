@@ -39,7 +39,7 @@ def more_tasks_than_gpus(finding: Finding, facts: Facts, texts: Sequence[Text]) 
         return Sharper(
             f"Slurm gave the job {what} on each node{how} and started {many} tasks there: they share what it gave",
             f"ask for as many GPUs per node as tasks: --gres=gpu:{many} or --gpus-per-node={many}, in #SBATCH and on "
-            f"the srun line, which counts for its step. Then each task takes the GPU of its SLURM_LOCALID (set_device). "
+            f"the srun line, which counts for its step. Then each task takes the GPU of its SLURM_LOCALID. "
             f"Or start --ntasks-per-node={gpus}. Without more GPUs a set_device by local rank finds no device",
             seen[: 2 if seen[0] != seen[1] else 1],
         )

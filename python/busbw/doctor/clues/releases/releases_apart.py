@@ -79,8 +79,8 @@ def counts_by_releases(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
     if not told:
         return None
     return Sharper(
-        f"the hosts run different releases of NCCL{told}, which do not understand each other's messages at the start: "
-        "the counts of ranks that differ are no more than that",
+        f"the hosts run different releases of NCCL{told}, and miscount the ranks as they do not understand each "
+        "other's first messages",
         f"{CURE}. The launcher's counts are not at fault",
         seen,
     )
