@@ -39,6 +39,7 @@ from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.imex_nodes import node_apart
+from busbw.doctor.clues.machine.imex_service import service_down
 from busbw.doctor.clues.machine.machine_checks import host_of_check
 from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
 from busbw.doctor.clues.machine.platforms import (
@@ -173,6 +174,7 @@ from busbw.doctor.clues.releases.extensions import built_for_another
 from busbw.doctor.clues.releases.known_bugs import lost_slots, without_tail
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.packages_apart import packages_apart
+from busbw.doctor.clues.releases.passes_with import passes_with_other
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
@@ -205,8 +207,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(ranks_on_two_hosts, file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun),
         *(closed_by_zone, blocked_ports),
     ),
-    "nccl-error": (blocked_ports, older_than_installed),
-    "nccl-internal": (packages_apart, older_than_installed),
+    "nccl-error": (passes_with_other, blocked_ports, older_than_installed),
+    "nccl-internal": (passes_with_other, packages_apart, older_than_installed),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
     "dns": (read_as_octal, headless, worker_not_ready, without_service),
@@ -234,7 +236,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
     "engine-mismatch": (worlds_apart,),
-    "cuda-call-failed": (stops_all, hidden_driver, launch_sizes),
+    "cuda-call-failed": (passes_with_other, stops_all, hidden_driver, launch_sizes),
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver, older_on_a_host),
@@ -347,11 +349,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-gdr": (not_registered,),
     "gdr-differs": (not_registered,),
     "stands-still": (lost_slots, launch_waits, stacks_apart),
-    "imex": (node_apart, session_of_host, without_domain),
-    "crash-in-library": (built_without_cuda,),
-    "process-crashed": (built_without_cuda,),
+    "imex": (node_apart, service_down, session_of_host, without_domain),
+    "crash-in-library": (passes_with_other, built_without_cuda),
+    "process-crashed": (passes_with_other, built_without_cuda),
     "gpu-memory-error": (one_card, rank_of_card),
-    "illegal-access": (stops_all, beyond_positions, kernel_of_triton),
+    "illegal-access": (passes_with_other, stops_all, beyond_positions, kernel_of_triton),
     "cuda-ipc": (one_name_of_two,),
     "bad-shm-attach": (one_name_of_two,),
     "gloo-mesh": (gloo_of_own_name,),
@@ -385,5 +387,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "forced-sizes": (from_conf,),
     "slow-settings": (from_conf,),
     "no-multicast": (from_conf,),
+    "imex-channel": (service_down,),
 }
 """By finding, what looks for clues of it, in this order; before the rows of words."""

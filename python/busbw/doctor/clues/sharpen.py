@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
+from busbw.doctor.clues.bystanders import without_bystanders
 from busbw.doctor.clues.conf_files import with_file
 from busbw.doctor.clues.excluded import without_excluded
 from busbw.doctor.clues.finders import FINDERS
 from busbw.doctor.clues.refuted import without_refuted
+from busbw.doctor.clues.releases.other_driver import with_other_driver
 from busbw.doctor.clues.releases.other_release import with_other_release
+from busbw.doctor.clues.releases.passes_with import without_light
 from busbw.doctor.clues.texts import Sharper
+from busbw.doctor.clues.whose_host import with_host
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.around_rows import AROUND_ROWS
@@ -67,12 +71,15 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that what stands beside them decides, by that."""
     texts = texts_of(facts)
     told = [
-        with_other_release(with_file(without_excluded(_told(each, facts, texts), texts), texts), texts)
+        with_other_driver(
+            with_other_release(with_file(without_excluded(_told(each, facts, texts), texts), texts), texts), texts
+        )
         if each.severity is not Severity.NOTE
         else each
         for each in findings
     ]
-    return without_refuted(_by_acs(_by_tests(told)), texts)
+    told = without_refuted(_by_acs(_by_tests(without_light(told, facts, texts))), texts)
+    return [with_host(each, texts) for each in without_bystanders(told)]
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:

@@ -6,12 +6,17 @@ keeps within a line.
 
 from __future__ import annotations
 
-_WORKS = (
-    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang)|hangs?|fail\w*)\b)"
+WORKS = (
+    r"(?![^\n]{0,60}\b(?:not|n't|never|nothing|still|same (?:error|problem|hang|crash|result)|hangs?|fail\w*"
+    r"|no (?:change|difference|effect|luck|improvement)|unchanged)\b)"
+    # "same at 512 KiB" right behind the setting; "same script works" tells of the script.
+    r"(?![\s:=`'\")*,>→-]{1,8}(?:(?:it|it's|is|exactly|the|gives|all) ){0,3}same\b"
+    r"(?! (?:\w{1,12} ){0,2}(?:env\w*|script|code|command|job|run|test|model|config|binary|setup)\b))"
     # A library's advice: "if either of these helps" tells of no run.
     r"(?![^\n]{0,60}\b[Ii]f (?:(?:either|any|one) of|(?:that|this|it) (?:helps|works|fixes|passes))\b)"
-    # No comment of a script, and no part of a path or a command's name.
-    r"[^\n#]{0,60}?(?<![\w./-])(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|trains|is fine|(?:finish|complet)(?:es|ed)"
+    # No comment of a script, and no part of a path or a command's name; no sentence that begins with another setting.
+    r"(?:(?![.;] [`'\"*]{0,3}[A-Z]{2,8}_[A-Z])[^\n#]){0,60}?(?<![\w./-])"
+    r"(?:pass(?:es|ed)|work(?:s|ed)|runs|ran|trains|is fine|(?:finish|complet)(?:es|ed)"
     r"|succeed(?:s|ed)|no hang"
     r"|solve[sd]|fixe[sd]|help(?:s|ed)|goes away|gone)(?![\w/-]|\.\w)"
 )
@@ -130,17 +135,17 @@ NCCL_P2P_LEVEL set by environment to (?P<level>SYS|PHB|PXB|[345])\b ; direct acc
  work. Else: {fix}
 """,
     "ib-devices-missing nvshmem-init gpu-permission cuda-ipc cuda-not-supported memlock p2p-broken": rf"""
---privileged\b{_WORKS} ; the container lacks a privilege: with --privileged it works ({{title}}) ;
+--privileged\b{WORKS} ; the container lacks a privilege: with --privileged it works ({{title}}) ;
  start the container with --privileged, or find which part of it is needed: the devices (--device=/dev/infiniband,
  /dev/gdrdrv), --cap-add=IPC_LOCK,SYS_NICE,NET_RAW,SYS_RAWIO,SYS_ADMIN, --security-opt seccomp=unconfined, limits.
  Kubernetes: securityContext. Without it: {{fix}}
 """,
     "watchdog-timeout init-incomplete illegal-access stuck-in-collective server-waits p2p-broken stands-still": rf"""
-NCCL_P2P_DISABLE=1\b{_WORKS} && (?P<set>\b(?:intel|amd)_iommu=on\b)(?![^\n]{{0,400}}iommu=pt) ; transfers from GPU to
+NCCL_P2P_DISABLE=1\b{WORKS} && (?P<set>\b(?:intel|amd)_iommu=on\b)(?![^\n]{{0,400}}iommu=pt) ; transfers from GPU to
  GPU (P2P) hang or fail here, and the kernel was started with {{set}}: the IOMMU or ACS redirects them ;
  boot with iommu=pt, or without {{set}} (or switch VT-d, AMD-Vi and ACS off in the BIOS); lspci -vvv | grep ACSCtl
  shows bridges that still redirect (ReqRedir+). Until then NCCL_P2P_DISABLE=1
-NCCL_P2P_DISABLE=1\b{_WORKS} ; transfers from GPU to GPU (P2P) hang or fail here: with NCCL_P2P_DISABLE=1 it
+NCCL_P2P_DISABLE=1\b{WORKS} ; transfers from GPU to GPU (P2P) hang or fail here: with NCCL_P2P_DISABLE=1 it
  passes ({{title}}) ;
  look for what breaks P2P on this machine. ACS on PCIe bridges: lspci -vvv | grep ACSCtl, and switch ReqRedir off. The
  IOMMU: iommu=pt, or off in the BIOS. A driver without P2P for these GPUs: nvidia-smi topo -p2p r. A test of CUDA's
@@ -148,21 +153,21 @@ NCCL_P2P_DISABLE=1\b{_WORKS} ; transfers from GPU to GPU (P2P) hang or fail here
  pair. Until then NCCL_P2P_DISABLE=1
 """,
     "watchdog-timeout init-incomplete stuck-in-collective stands-still ib-completion-error ib-retry": rf"""
-NCCL_NVLS_ENABLE=0\b{_WORKS} ; NVLink multicast (NVLS) is what fails: with NCCL_NVLS_ENABLE=0 it passes ({{title}}) ;
+NCCL_NVLS_ENABLE=0\b{WORKS} ; NVLink multicast (NVLS) is what fails: with NCCL_NVLS_ENABLE=0 it passes ({{title}}) ;
  restart the fabric manager (of the driver's version) and reset the GPUs and NVSwitches; update NCCL; until then
  NCCL_NVLS_ENABLE=0
-NCCL_IB_DISABLE=1\b{_WORKS} ; the RDMA network is what fails: with NCCL_IB_DISABLE=1 it passes ({{title}}) ;
+NCCL_IB_DISABLE=1\b{WORKS} ; the RDMA network is what fails: with NCCL_IB_DISABLE=1 it passes ({{title}}) ;
  ib_write_bw between the two hosts with each NIC; on RoCE show_gids and NCCL_IB_GID_INDEX of its RoCE v2 entry; cables,
  ports and MTU alike on both. {{fix}}
 """,
     "connection-timeout connection-refused no-route master-unreachable wrong-interface remote-error": rf"""
-(?P<set>(?:NCCL|GLOO)_SOCKET_IFNAME=[\w,^=.-]{{1,40}}){_WORKS} ; NCCL or Gloo took another interface than the one
+(?P<set>(?:NCCL|GLOO)_SOCKET_IFNAME=[\w,^=.-]{{1,40}}){WORKS} ; NCCL or Gloo took another interface than the one
  between the nodes: with {{set}} it passes ;
  set it on all nodes, in the job's script or /etc/nccl.conf (GLOO_SOCKET_IFNAME alike). Where hosts name it differently,
  give a begin that all share
 """,
     _SEVERAL: rf"""
-\b(?P<set>{_SETTING}=[\w,^.:-]{{1,40}}){_WORKS} ; with {{set}} it passes: {{title}} ;
+\b(?P<set>{_SETTING}=[\w,^.:-]{{1,40}}){WORKS} ; with {{set}} it passes: {{title}} ;
  keep {{set}} for now: what it switches off or changes is where the fault lies. {{fix}}
 """,
     "disk-full file-system": rf"""

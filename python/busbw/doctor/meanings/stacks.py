@@ -62,9 +62,15 @@ def _captured(finding: Finding, beside: Mapping[tuple[str, int], Beside]) -> Fin
         if not waits or _COMMUNICATES.search(inner.file.rpartition("/site-packages/")[2]):
             continue
         said = f": {clean(shortened(own.text, 60)).rstrip(':')}" if own.text else ""
+        # The watchdog meets a capture that the program itself has broken.
+        title = (
+            f"the captured region itself waits for the GPU, which a CUDA graph's capture forbids: {_place(own)}{said}"
+            if _WAITS.search(own.text)
+            else f"{finding.title}, in {_place(own)}{said}"
+        )
         return replace(
             finding,
-            title=f"{finding.title}, in {_place(own)}{said}",
+            title=title,
             fix=_OUT_OF_CAPTURE,
             evidence=(*finding.evidence, Evidence(f"called in {_place(own)}{said}", seen.where, seen.line)),
         )

@@ -24,6 +24,10 @@ _APART = re.compile(
 )
 """Names of columns as somebody wrote them beside rows that have no head."""
 _QUERY = re.compile(r"\bnvidia-smi\b.{0,40} --query-[a-z-]{2,20}=")
+_SHELL = re.compile(
+    r"(?:\([\w.-]{1,40}\) )?(?:\[?[\w.-]{1,32}@[A-Za-z][\w.-]{0,60}[^\n$#]{0,80}[$#]|[A-Za-z][\w.-]{0,60}(?: ?\$|#)) "
+    r"(?=(?:sudo )?(?:watch [^\n]{0,20})?nvidia-smi\b)"
+)
 _PROCESSES = "--query-compute-apps="
 _COUNTED, _COUNT = "uniq -c", re.compile(r"\A\s{0,12}\d{1,7} +(?=\S)")
 _FAILS = re.compile(r"fail|error|timed|killed|not found|return", re.IGNORECASE)
@@ -104,7 +108,7 @@ def spelled(lines: Sequence[str]) -> list[str]:
             continue
         asks = _QUERY.search(line) is not None
         if (begun is not None and not begun.is_dmon) or (asks and _PROCESSES not in line and not _FAILS.search(line)):
-            said[at] = ""  # names of columns tell of nothing that happened
+            said[at] = _prompt(line)  # names of columns tell of nothing that happened
         if begun is None and table is not None and asks:
             # Rows below it are of another question.
             _spell(table, said)
@@ -129,6 +133,12 @@ def spelled(lines: Sequence[str]) -> list[str]:
     if table is not None:
         _spell(table, said)
     return said
+
+
+def _prompt(line: str) -> str:
+    """What tells whose output follows: the shell's prompt, with the bare name of the command."""
+    found = _SHELL.match(line)
+    return f"{found[0]}nvidia-smi" if found else ""
 
 
 def _head(line: str) -> _Table | None:

@@ -32,4 +32,19 @@ _ROWS: tuple[tuple[str, str, frozenset[str], str], ...] = (
     # A tray apart is what the masks of the others may tell of.
     ("fabric-not-joined", "", frozenset({"fabric-degraded"}), "healthMask"),
 )
-OF_GPUS = tuple(Link(name, re.compile(words), sequels, re.compile(only)) for name, words, sequels, only in _ROWS)
+OF_GPUS = (
+    *(Link(name, re.compile(words), sequels, re.compile(only)) for name, words, sequels, only in _ROWS),
+    # Ranks whose peer was lost by its GPU wait in whatever call of theirs needs it, each group in another one.
+    Link(
+        "gpu-memory-error",
+        re.compile(r"uncorrectable ECC error|\bContained: |\): (?:48|94|95)\b"),
+        frozenset({"collective-order"}),
+        first=True,
+    ),
+    Link(
+        "gpu-off-bus",
+        re.compile(r"\): 79\b|fallen off the bus"),
+        frozenset({"collective-order", "collective-mismatch"}),
+        first=True,
+    ),
+)

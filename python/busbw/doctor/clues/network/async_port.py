@@ -13,9 +13,9 @@ from busbw.doctor.shown_texts import Text, named
 
 _EVENT = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z][\w.-]{0,80}):\d{1,10}:\d{1,10} \[\d{1,3}\] [^\n]{0,80}NET/IB ?: "
-    r"(?P<port>[\w.-]{2,30}:\d{1,2}) Got async event ?: port (?:error|down)"
+    r"(?P<port>[\w.-]{2,30}:\d{1,2}) Got (?:non-fatal )?async event ?: port (?:error|down)"
 )
-_ANY = re.compile(r"\bGot async event ?: port (?:error|down)")
+_ANY = re.compile(r"\bGot (?:non-fatal )?async event ?: port (?:error|down)")
 _USES = r"(?<![\w.-]){host}:\d{{1,10}}:\d{{1,10}} [^\n]{{0,60}}NET/IB ?: Using \[0\](?P<nics>[^\n]{{2,300}})"
 _GENERIC = "an RDMA port is down or lost its link"
 _MOST = 512

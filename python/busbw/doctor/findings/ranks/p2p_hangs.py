@@ -11,6 +11,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
 from busbw.doctor.lines import life
 from busbw.doctor.lines.scanned import Scan
+from busbw.doctor.meanings.clue_rows import WORKS
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.machine.nccl.log_model import NcclLog
@@ -23,6 +24,13 @@ STANDS = re.compile(
     re.IGNORECASE,
 )
 """Somebody's own words, as no program writes them; a line of settings or of a program's level is none."""
+_TOLD_TO_PASS = re.compile(rf"\bNCCL_P2P_(?:DISABLE=1|LEVEL=LOC)\b{WORKS}")
+_TOLD_TO_STAND = re.compile(
+    r"^(?![^\n]{0,500}(?:\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|not|no|never (?:hangs?|stalls?)|fixed|solved)\b|n't\b))"
+    r"[^\n]{0,300}\b(?:stalls?|hangs?|hung|stuck|freezes?|frozen|deadlocks?|stands still"
+    r"|(?:sits|waits|runs) (?:there )?forever|never (?:returns|ends|finishes))\b",
+    re.IGNORECASE,
+)
 _STACK = re.compile(
     r"^\s{2,16}[\w<>]{2,60} \((?:[\w./-]{0,160}/)?"
     r"(?:pynccl\w*|distributed_c10d|nccl\w*|_functional_collectives)\.py:\d{1,6}\)"
@@ -86,7 +94,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
                 _BY_IOMMU if why else _ANY,
             )
             return
-    yield from _by_signs(facts)
+    told = list(_by_signs(facts))
+    yield from told or _by_word(facts)
 
 
 def _is_told_otherwise(facts: Facts, second: int) -> bool:
@@ -138,6 +147,30 @@ def _found(title: str, seen: Sequence[Evidence], cure: str) -> Finding:
     return Finding(
         NAME, Severity.ERROR, title, tuple(seen[:5]), Cost("the job hangs"), _CURE + cure, _PROOF, stage=Stage.SYSTEM,
     )  # fmt: skip
+
+
+def _by_word(facts: Facts) -> Iterator[Finding]:
+    """Who writes says that it stands still, and passes without P2P, and no error tells why."""
+    for log, scan in zip(facts.logs, facts.scans, strict=True):
+        # What holds only by several lines together may be no more than one of them.
+        told = [SIGNATURES[name] for name in scan.hits if name not in _WHY]
+        if any(each.severity is Severity.ERROR and each.holds is None for each in told) or "p2p-broken" in scan.hits:
+            continue
+        lines = next((shown.lines for shown in facts.shown if shown.source == log.source), ())
+        direct = _first(_DIRECT, lines, log.source)
+        passes = _first(_TOLD_TO_PASS, lines, log.source)
+        hangs = _first(_TOLD_TO_STAND, lines, log.source)
+        if direct is None or passes is None or hangs is None or any(_LINKS.search(line) for line in lines):
+            continue
+        if scan.kinds["steps"] or scan.kinds["rows"] or max(scan.alive, scan.course.done) > (direct.line or 0):
+            continue
+        why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
+        yield _found(
+            f"transfers from GPU to GPU (P2P) never arrive: {_cause(why)}; with NCCL_P2P_DISABLE=1 the job passes",
+            (passes, hangs, direct, *why),
+            _BY_IOMMU if why else _ANY,
+        )
+        return
 
 
 def _by_signs(facts: Facts) -> Iterator[Finding]:

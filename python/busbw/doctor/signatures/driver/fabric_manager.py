@@ -28,7 +28,8 @@ SIGNATURE = Signature(
         r"system not yet initialized",
         r"Cuda failure 802\b",
         r"CUDA_ERROR_SYSTEM_NOT_READY",
-        r"fabric.?manager.{0,60}(?:not running|failed|inactive|dead|error|version(?! (?:is|:|\d)))",
+        r"fabric.?manager(?!.{0,60}\bsame version).{0,60}"
+        r"(?:not running|failed|inactive|dead|error|version(?! (?:is|:|\d)))",
         r"nvidia-fabricmanager\.service.{0,40}(?:fail|dead|could not)",
         r"Fabric.{0,4}State *: *(?:In Progress|Not Started)",
         r"Error 802",

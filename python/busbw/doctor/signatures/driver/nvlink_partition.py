@@ -12,8 +12,15 @@ def _cliques(groups: Sequence[Mapping[str, str]]) -> list[int]:
 
 
 def _racks(groups: Sequence[Mapping[str, str]]) -> set[str]:
-    """The fabrics that are named; one of zeros is none."""
-    return {each["rack"].lower() for each in groups if each.get("rack", "").strip("0-.")}
+    """The fabrics that are told apart; one of zeros is none.
+
+    nvidia-smi tells the bytes of a name in their order, NCCL two numbers that are made of them: each is comparable with
+    its own kind alone.
+    """
+    told = {each["rack"].lower() for each in groups if each.get("rack", "").strip("0-.")}
+    of_nccl = {each for each in told if "." in each}
+    of_driver = {each.replace("-", "") for each in told - of_nccl}
+    return max(of_driver, of_nccl, key=len)
 
 
 def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
