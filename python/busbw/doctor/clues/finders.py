@@ -87,6 +87,7 @@ from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.locked_memory import limit_of_service
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
 from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
@@ -307,7 +308,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
     "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
-    "memlock": (size_by_hand, full_of_registrations, refused_by_driver),
+    "memlock": (size_by_hand, full_of_registrations, refused_by_driver, limit_of_service),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
