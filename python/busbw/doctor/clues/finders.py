@@ -65,6 +65,7 @@ from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_prog
 from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.bridged import on_default_bridge
+from busbw.doctor.clues.network.common_end import end_that_counts
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
 from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
@@ -244,14 +245,15 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
-        *(fabric_devices, kinds_apart, one_that_counts, rails_in_one_subnet, lost_between, mtu_differs),
+        *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, lost_between),
+        *(mtu_differs,),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
         *(one_peer_alone,),
     ),
     "ib-completion-error": (
-        *(fabric_devices, kinds_apart, forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs),
-        *(lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
+        *(fabric_devices, kinds_apart, forced_relaxed, end_that_counts, rails_in_one_subnet, lost_between),
+        *(mtu_differs, lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
         *(one_nic_alone, one_peer_alone),
     ),
     "ib-connect-timeout": (
