@@ -110,6 +110,7 @@ from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
+from busbw.doctor.clues.network.ray_addresses import addresses_of_ray
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.shared_address import one_address_of_two, within_one_host
@@ -215,7 +216,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "wrong-interface": (
         *(one_address_of_two, within_one_host, first_is_tunnel, given_by_program, on_default_bridge),
-        *(interface_with_address,),
+        *(interface_with_address, addresses_of_ray),
     ),
     "shm-full": (left_in_shm,),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
