@@ -109,6 +109,7 @@ from busbw.doctor.clues.network.pinged import port_without_answer, rejected_thou
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
+from busbw.doctor.clues.network.rail_of_host import rail_of_host
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
 from busbw.doctor.clues.network.ray_addresses import addresses_of_ray
 from busbw.doctor.clues.network.rdma_devices import not_given
@@ -246,8 +247,8 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
-        *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, lost_between),
-        *(mtu_differs,),
+        *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, rail_of_host),
+        *(lost_between, mtu_differs),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
         *(one_peer_alone,),
@@ -258,7 +259,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(one_nic_alone, one_peer_alone),
     ),
     "ib-connect-timeout": (
-        *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_apart, lost_between, unresolved),
+        *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),
         *(gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rails_apart),
     ),

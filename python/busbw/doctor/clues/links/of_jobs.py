@@ -272,7 +272,7 @@ OF_JOBS = (
     *(
         Link(
             name,
-            re.compile(r"ping gets no answer"),
+            re.compile(r"ping gets no answer|ARP gets no answer"),
             frozenset({"no-route"}),
             re.compile(r"packets transmitted|Unreach"),
         )

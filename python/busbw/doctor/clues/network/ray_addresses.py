@@ -37,8 +37,9 @@ def addresses_of_ray(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
     values = {row["ip"] for _, row in given}
     set_ = given[0] if len(values) == 1 and not values & set(others) else None
     net = f"{_net(ray[0])}.x" if others else ""
+    by = "" if values & set(others) else "of the default route, "
     which = (
-        f"{named(', '.join(others[:4]), 80)} {'' if values & set(others) else 'of the default route, '}where Ray's nodes have {net}"
+        f"{named(', '.join(others[:4]), 80)} {by}where Ray's nodes have {net}"
         if others
         else named(", ".join(ips[:6]), 100)
     )
