@@ -105,6 +105,7 @@ from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_ho
 from busbw.doctor.clues.network.partitions import keys_apart, limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
+from busbw.doctor.clues.network.peer_module import peers_not_loaded
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
@@ -312,7 +313,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "stuck-in-collective": (launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
-    "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
+    "gdr-unavailable": (
+        *(core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
+        *(peers_not_loaded,),
+    ),
     "memlock": (size_by_hand, full_of_registrations, refused_by_driver, limit_of_service),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
@@ -329,7 +333,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "wrong-results": (forced_relaxed, right_with_others),
     "ib-devices-missing": (refused_by_cgroup, not_given),
     "nic-missing": (not_given,),
-    "no-gdr": (not_registered,),
+    "no-gdr": (not_registered, peers_not_loaded),
     "gdr-differs": (not_registered,),
     "stands-still": (launch_waits, stacks_apart),
     "imex": (node_apart, session_of_host, without_domain),
