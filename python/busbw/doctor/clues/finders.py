@@ -24,6 +24,7 @@ from busbw.doctor.clues.launch.resized import no_fit, no_start_without
 from busbw.doctor.clues.launch.service_names import of_another_service
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
+from busbw.doctor.clues.launch.told_name import told_by_agent
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.launch.world_by_hand import world_by_hand
 from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
@@ -200,7 +201,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nccl-internal": (older_than_installed,),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
-    "dns": (read_as_octal, headless, of_another_service, worker_not_ready, without_service),
+    "dns": (read_as_octal, headless, of_another_service, worker_not_ready, without_service, told_by_agent),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (no_fit, same_node_rank, sequence_in_parts),
