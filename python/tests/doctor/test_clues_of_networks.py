@@ -62,6 +62,8 @@ def test_what_is_shown_beside_an_error_sharpens_it(name: str, title: str, fix: s
         ("pings-of-a-loop", "0 received, 100%", "2 received, 0%", "the network loses"),
         ("devices-withheld-by-enroot", "DEVICES=void", "DEVICES=all", "enroot gives it none"),
         ("peermem-not-loaded", "nvidia_uvm  ", "nvidia_peermem 16384 0\nnvidia_uvm  ", "is not loaded"),
+        ("peermem-not-loaded", "5.4.0-150-generic", "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid",
+         "is not loaded on"),
         ("switch-without-pfc", " pfc: disabled", " pfc: on", "is not set for RoCE"),
         ("switch-without-pfc", "q0: 4410022", "q0: 0", "is not set for RoCE"),
         ("name-of-the-agent", "master_addr=lynx.lan", "master_addr=10.20.8.31", "first agent"),

@@ -24,6 +24,10 @@ _KERNEL = re.compile(
 )
 _DMABUF = (5, 12)
 """The first kernel by which a NIC can be given GPU memory without that module."""
+_REFUSED = re.compile(
+    r"could not insert '?nvidia[_-]peermem|modprobe: (?:ERROR|FATAL)[^\n]{0,80}peer"
+    r"|peermem[^\n]{0,60}(?:disagrees|Unknown symbol)"
+)
 _OWN_TITLES = re.compile(
     r"^(?:RDMA without GPU Direct$|no RDMA device reaches GPU memory|NICs cannot reach GPU memory)"
 )
@@ -31,6 +35,9 @@ _OWN_TITLES = re.compile(
 
 def peers_not_loaded(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """lsmod lists the modules of the driver, and none of them hands GPU memory on to NICs."""
+    # Who tried to load it and was refused needs another cure.
+    if any(_REFUSED.search(text.text) for text in texts):
+        return None
     lists = listed_without_peers(texts) if _OWN_TITLES.match(finding.title) else None
     if lists is None:
         return None
