@@ -88,6 +88,6 @@ def _cure(facts: Facts, texts: Sequence[Text]) -> str:
     stays = f"NCCL_IB_TC={tc} may stay" if set_ else f"Set NCCL_IB_TC={tc} on all ranks"
     return (
         f"on all ports of all switches, uplinks and spines too: trust DSCP, map DSCP {tc >> 2} to priority {priority}, "
-        f"PFC on priority {priority} and ECN (WRED) on its queue; the same on the NICs (mlnx_qos --trust dscp). "
+        f"PFC on priority {priority} and ECN (WRED) on its queue. The same on the NICs (mlnx_qos --trust dscp). "
         f"{stays}. Drops then stand still, and pauses and CNPs are counted. Cables, GID and MTU are not at fault"
     )
