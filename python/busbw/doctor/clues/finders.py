@@ -24,9 +24,11 @@ from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.resized import no_fit, no_start_without
+from busbw.doctor.clues.launch.service_names import of_another_service
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.store_on_lost import held_the_store
 from busbw.doctor.clues.launch.tasks import tasks_overridden
+from busbw.doctor.clues.launch.told_name import told_by_agent
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.launch.world_by_hand import world_by_hand
 from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
@@ -70,6 +72,7 @@ from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_prog
 from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
 from busbw.doctor.clues.network.bridged import on_default_bridge
+from busbw.doctor.clues.network.common_end import end_that_counts
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
 from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
@@ -93,6 +96,7 @@ from busbw.doctor.clues.network.host_names import one_name_of_two
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.locked_memory import limit_of_service
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_port import one_port_down
 from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
@@ -108,11 +112,14 @@ from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_ho
 from busbw.doctor.clues.network.partitions import keys_apart, limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
+from busbw.doctor.clues.network.peer_module import peers_not_loaded
 from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
+from busbw.doctor.clues.network.rail_of_host import rail_of_host
 from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
+from busbw.doctor.clues.network.ray_addresses import addresses_of_ray
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.shared_address import one_address_of_two, within_one_host
@@ -211,7 +218,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nccl-internal": (passes_with_other, packages_apart, older_than_installed),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
-    "dns": (read_as_octal, headless, worker_not_ready, without_service),
+    "dns": (read_as_octal, headless, of_another_service, worker_not_ready, without_service, told_by_agent),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (packages_apart, no_fit, same_node_rank, sequence_in_parts),
@@ -229,7 +236,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "wrong-interface": (
         *(one_address_of_two, within_one_host, first_is_tunnel, given_by_program, on_default_bridge),
-        *(interface_with_address,),
+        *(interface_with_address, addresses_of_ray),
     ),
     "shm-full": (left_in_shm,),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
@@ -259,18 +266,19 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
-        *(fabric_devices, kinds_apart, one_that_counts, rails_in_one_subnet, lost_between, mtu_differs),
+        *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, rail_of_host),
+        *(lost_between, mtu_differs),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
         *(one_peer_alone,),
     ),
     "ib-completion-error": (
-        *(fabric_devices, kinds_apart, forced_relaxed, rails_in_one_subnet, lost_between, mtu_differs),
-        *(lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
+        *(fabric_devices, kinds_apart, forced_relaxed, end_that_counts, rails_in_one_subnet, lost_between),
+        *(mtu_differs, lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
         *(one_nic_alone, one_peer_alone),
     ),
     "ib-connect-timeout": (
-        *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_apart, lost_between, unresolved),
+        *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),
         *(gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rails_apart),
     ),
@@ -329,8 +337,11 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
     "tcpx-error": (receiver_of_tcpx,),
-    "gdr-unavailable": (core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
-    "memlock": (size_by_hand, full_of_registrations, refused_by_driver),
+    "gdr-unavailable": (
+        *(core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
+        *(peers_not_loaded,),
+    ),
+    "memlock": (size_by_hand, full_of_registrations, refused_by_driver, limit_of_service),
     "ports-exhausted": (address_of_node,),
     "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
@@ -346,7 +357,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "wrong-results": (without_tail, forced_relaxed, right_with_others),
     "ib-devices-missing": (refused_by_cgroup, not_given),
     "nic-missing": (not_given,),
-    "no-gdr": (not_registered,),
+    "no-gdr": (not_registered, peers_not_loaded),
     "gdr-differs": (not_registered,),
     "stands-still": (lost_slots, launch_waits, stacks_apart),
     "imex": (node_apart, service_down, session_of_host, without_domain),

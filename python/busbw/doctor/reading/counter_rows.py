@@ -33,7 +33,8 @@ def with_counters(lines: Sequence[str]) -> list[str]:
 
 def _head(line: str, cells: Sequence[str]) -> list[str]:
     """The counter that each column holds, "" for another; nothing where the line is no head of such a table."""
-    if not 3 <= len(cells) <= 24 or any(each in line for each in "=:[{") or any(map(str.isdecimal, cells)):
+    # A command that looks for such counters is quoted, and no table.
+    if not 3 <= len(cells) <= 24 or any(each in line for each in "=:[{\"'") or any(map(str.isdecimal, cells)):
         return []
     names = [next((name for words, name in _COUNTERS if words.fullmatch(each)), "") for each in cells]
     return names if len(set(names) - {""}) >= _FEWEST else []

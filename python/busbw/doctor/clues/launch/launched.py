@@ -76,13 +76,8 @@ def peermem_not_loaded(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
     """A NIC refuses GPU memory, and the list of the kernel's modules has no way to it."""
     if not any(_EFAULT.search(seen.fact) for seen in finding.evidence):
         return None
-    listed = next(
-        ((text, found) for text in texts if (found := _LSMOD.search(text.text)) and _shows(found["filter"])), None
-    )
     loaded = any(_PEER.search(text.text) for text in texts)
-    lists = (
-        listed is not None and _MODULES.search(listed[0].text[listed[1].end() : listed[1].end() + 20_000]) is not None
-    )
+    lists = listed_without_peers(texts)
     mooncake = any(_MOONCAKE.search(text.text) for text in texts)
     whose = "Mooncake" if mooncake else "NIXL" if any(_NIXL.search(text.text) for text in texts) else ""
     if loaded or not (lists or whose):
@@ -102,8 +97,19 @@ def peermem_not_loaded(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
     return Sharper(
         f"{title}, so that the NIC cannot register memory of GPUs (Bad address, EFAULT)",
         f"{cure}{nccl}{segments}",
-        ((listed[0].evidence(listed[1].start()),) if listed is not None and lists else ()),
+        ((lists[0].evidence(lists[1]),) if lists else ()),
     )
+
+
+def listed_without_peers(texts: Sequence[Text]) -> tuple[Text, int] | None:
+    """Where lsmod lists the driver's modules, and the one that hands GPU memory on to NICs is in no list."""
+    listed = next(
+        ((text, found) for text in texts if (found := _LSMOD.search(text.text)) and _shows(found["filter"])), None
+    )
+    if listed is None or any(_PEER.search(text.text) for text in texts):
+        return None
+    text, found = listed
+    return (text, found.start()) if _MODULES.search(text.text[found.end() : found.end() + 20_000]) else None
 
 
 def _shows(filtered: str) -> bool:

@@ -10,7 +10,7 @@ from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.shown_texts import Text, named
 
-_POD = re.compile(
+POD = re.compile(
     r"\b(?P<pod>[a-z0-9](?:[a-z0-9-]{0,60})-\d{1,5})\.(?P<service>[a-z][a-z0-9-]{0,62})"
     r"(?:\.(?P<space>[a-z0-9-]{1,63})(?:\.svc(?:\.[\w.-]{1,80})?)?)?(?![\w.-])"
 )
@@ -30,7 +30,7 @@ _FIX = (
 def headless(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """Pods have names of their own in DNS by a headless service alone, which is the one that their set names."""
     said = " ".join((finding.title, *(seen.fact for seen in finding.evidence)))
-    for pod in _POD.finditer(said):
+    for pod in POD.finditer(said):
         service = re.escape(pod["service"])
         row = re.compile(
             rf"^\s{{0,4}}(?:service/)?{service}\s{{1,60}}(?P<kind>ClusterIP|NodePort|LoadBalancer)\s{{1,30}}"
@@ -63,11 +63,12 @@ def headless(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper |
     return None
 
 
-_SERVICES = re.compile(
+SERVICES = re.compile(
     r"^[^\n]{0,120}[#$>] ?kubectl (?:-n \S{1,63} |--namespace[ =]\S{1,63} )?get "
     r"(?:[a-z/]{1,20},){0,4}(?:svc|services?|all)(?:,[a-z/]{1,20}){0,4}"
     r"(?: --?[a-zA-Z][\w=-]{0,60}(?: [a-z][\w-]{0,62})?){0,4}"
-    r"\s{0,4}\n(?P<rows>(?:[^\n]{1,300}\n?){1,60})",
+    # Kinds that are asked for together stand apart by an empty line.
+    r"\s{0,4}\n(?P<rows>(?:[^\n]{1,300}\n?|\n(?=NAME\s)){1,60})",
     re.MULTILINE,
 )
 """A list of all services: one that names a service, or is filtered, does not tell which others there are."""
@@ -91,7 +92,7 @@ def without_service(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     said = "\n".join((finding.title, *(seen.fact for seen in finding.evidence)))
     asked = list(dict.fromkeys(found["name"] for found in _SHORT.finditer(said)))
     for text in texts:
-        for listed in _SERVICES.finditer(text.text):
+        for listed in SERVICES.finditer(text.text):
             names = [each["name"] for each in _SERVICE.finditer(listed["rows"])]
             name = next((each for each in asked if each not in names), None)
             if not names or name is None:

@@ -254,7 +254,9 @@ OF_JOBS = (
     # Of a link with bit errors, or of a queue that drops, transfers get no answer in the end.
     Link(
         "roce-loss",
-        re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$"),
+        re.compile(
+            r"^RoCE's packets go in priority|BER above its limit|port between two switches$|is not set for RoCE"
+        ),
         frozenset({"ib-retry", "ib-completion-error"}),
         never=re.compile(r"^(?!RDMA packets get no answer|an RDMA transfer failed)"),
     ),
@@ -272,7 +274,7 @@ OF_JOBS = (
     *(
         Link(
             name,
-            re.compile(r"ping gets no answer"),
+            re.compile(r"ping gets no answer|ARP gets no answer"),
             frozenset({"no-route"}),
             re.compile(r"packets transmitted|Unreach"),
         )

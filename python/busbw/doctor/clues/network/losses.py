@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.clues.network.fabric_links import ERRORS_FOR, Fabric, read_fabric, short
+from busbw.doctor.clues.network.switch_ports import NOT_SET, of_switch
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.reading.heads import host_of
@@ -18,7 +19,8 @@ from busbw.doctor.signature import Stage
 
 NAME = "roce-loss"
 _FAILED = frozenset({"ib-retry", "ib-completion-error"})
-_IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$")
+_IS_SURE = re.compile(r"^RoCE's packets go in priority|BER above its limit|port between two switches$"
+                      rf"|^the switch .{{0,60}}{NOT_SET}")  # fmt: skip
 _BETWEEN = "port between two switches"
 """Counters since the boot of a host may be old; a rate of errors, or a wrong priority, is of now."""
 _MANY = 100
@@ -87,7 +89,7 @@ def _is_end(ports: Sequence[str], facts: Facts) -> bool:
 def _told(finding: Finding, facts: Facts) -> Finding:
     if finding.severity is Severity.NOTE:
         return finding
-    return _of_bits(finding, facts) or _of_priority(finding, facts) or finding
+    return _of_bits(finding, facts) or of_switch(finding, facts) or _of_priority(finding, facts) or finding
 
 
 _PORT_SAID = re.compile(

@@ -6,12 +6,15 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
+from busbw.doctor.clues.network.common_end import common_end
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
 from busbw.doctor.shown_texts import Text, named
 
 _MOST = 2000
+_OTHERS = 3
+"""Hosts at the other ends: in a ring each host has two neighbours alone."""
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
 _NO_ANSWER = re.compile(
     r"\b(?P<host>[A-Za-z][\w.-]{0,60}):\d{1,8}:\d{1,8} \[\d{1,3}\][^\n]{0,120}?Got completion from peer "
@@ -36,7 +39,7 @@ def one_peer_alone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     hosts = list(dict.fromkeys(found["host"] for _, found in said))
     peers = {found["peer"] for _, found in said}
     if len(peers) != 1 or len(hosts) < 2:
-        return None
+        return _of_both_ends(texts)
     peer = peers.pop()
     name = _name(peer, texts)
     # NCCL gives one address to all NICs of a host, and who tells of itself is not that host.
@@ -63,6 +66,24 @@ def one_peer_alone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         f"or transceiver, or the switch port, and drain that host until then. Where its rank ended before, its own log "
         "tells why. Longer timeouts do not mend it",
         seen,
+    )
+
+
+def _of_both_ends(texts: Sequence[Text]) -> Sharper | None:
+    """The host that does not answer misses answers itself: by its addresses it is the end of all pairs."""
+    end = common_end(texts)
+    if end is None or end.others < _OTHERS:
+        return None
+    who = f"{named(end.host, 40)} ({named(end.address, 45)})" if end.host else named(end.address, 45)
+    device = named(end.hca, 30)
+    return Sharper(
+        f"one NIC of one host loses packets: all that got no answer are between {who}, {device}, and {end.others} "
+        "other hosts",
+        f"on {named(end.host, 40) or f'the host of {who}'} look at the link of {device}: its error counters beside "
+        "those of its other NICs (perfquery, mlxlink -c -m -e, ethtool -S), dmesg for Link down, ping -I. Clean or "
+        "replace its cable or transceiver, or the switch port, and drain that host until then. Longer timeouts do not "
+        "mend it",
+        (end.text.evidence(end.at),),
     )
 
 

@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
+from busbw.doctor.ping_loops import unrolled
 from busbw.doctor.shown_texts import Text, named
 
 _IP = r"\d{1,3}(?:\.\d{1,3}){3}"
@@ -21,6 +22,7 @@ _PAIR = re.compile(
 _STATS = re.compile(r"^[^\n]{0,60}?(?P<sent>\d{1,6}) packets transmitted, (?P<got>\d{1,6})(?: packets)? received\b",
                     re.MULTILINE)  # fmt: skip
 _COMMAND = re.compile(r"\bping6?(?= )(?P<words>(?: [\w.%:/-]{1,60}){1,16})")
+_IN_LOOP = re.compile(r"^[^\n]{0,120}\bfor [A-Za-z_]\w{0,20} in [^\n]{1,300}\bping6? [^\n]{1,300}$", re.MULTILINE)
 _HEAD = re.compile(rf"^PING \S{{1,80}} \((?P<peer>{_IP})\)(?: from (?P<own>{_IP}))?", re.MULTILINE)
 _LARGE = re.compile(r" -s ?\d{4,5}\b")
 _BACK = 1500
@@ -115,17 +117,21 @@ def _pairs(finding: Finding) -> Iterator[tuple[str, str]]:
 
 def _pings(text: Text) -> Iterator[_Ping]:
     """The pings of a log by their numbers, and whom each asked from where."""
-    above = 0
+    above, looped = 0, list[str]()
     for found in islice(_STATS.finditer(text.text), _MOST):
         begin = max(above, found.start() - _BACK)
         above = found.end()
+        loop = next(iter(reversed(list(_IN_LOOP.finditer(text.text, begin, found.start())))), None)
+        looped = list(unrolled(loop[0])) if loop else looped
         command = next(iter(reversed(list(_COMMAND.finditer(text.text, begin, found.start())))), None)
         head = next(iter(reversed(list(_HEAD.finditer(text.text, begin, found.start())))), None)
-        own, peer = _asked(command["words"].split()) if command else ("", "")
+        # A loop's command stands once above the numbers of all its pings.
+        one = _COMMAND.search(looped.pop(0)) if looped and (loop or command is None) else command
+        own, peer = _asked(one["words"].split()) if one else ("", "")
         if head is not None:
             own, peer = head["own"] or own, head["peer"]
         # A large packet may be lost by its size alone.
-        if peer and not (command and _LARGE.search(command["words"])):
+        if peer and not (one and _LARGE.search(one["words"])):
             yield _Ping(text, found.start(), own, peer, int(found["got"]) > 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from busbw.doctor.clues.network.between_hosts import ANSWERS
 from busbw.doctor.clues.texts import Sharper
@@ -123,6 +124,9 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
                     "end the process: it is another job's",
                     (*seen, text.evidence(other.start())),
                 )
+            if (user := _of_another_user(row, texts)) and row is not None:
+                taken = f"the port ({found['port']}) is taken by {who} of user {named(user, 32)},"
+                return _of_another_job(taken, tuple(seen))
             if launcher and (runs := _runs_well(texts)) is not None:
                 return _of_another_job(f"the port ({found['port']}) is taken by {who}, the launcher of", (*seen, runs))
             return Sharper(
@@ -136,6 +140,25 @@ def holder_of_port(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
     if finding.title.startswith("the port") and (runs := _runs_well(texts)) is not None:
         return _of_another_job(f"{finding.title.partition(' is taken')[0]} is taken by", (runs,))
     return None
+
+
+_OWN_USER = re.compile(
+    r"/home/(?!(?:shared?|data|users?|conda|work|proj\w{0,6}|group|lab|team)\b)(?P<home>[a-z][\w.-]{0,31})/"
+    r"|^\[?(?:\([\w.-]{1,40}\) )?(?P<prompt>[a-z][\w.-]{0,31})@[\w.-]{1,60}[: ][^\n]{0,60}[$#] ",
+    re.MULTILINE,
+)
+"""Whose job the log tells of: the home of its program, and the prompt."""
+
+
+def _of_another_user(row: re.Match[str] | None, texts: Sequence[Text]) -> str:
+    """The user of that process, where it is none of those whose program the log shows; "" for no other one."""
+    user = (row.groupdict().get("user") or "") if row is not None else ""
+    own = {found["home"] or found["prompt"] for text in texts for found in islice(_OWN_USER.finditer(text.text), 2000)}
+    # Long names are cut, and root looks at everybody's; ps may show its own user's name as a number.
+    others = own - {"root"}
+    if not user or user in {"root", "ubuntu", "ec2-user"} or not others:
+        return ""
+    return "" if any(each[:7] == user.rstrip("+")[:7] for each in others) else user
 
 
 def _of_another_job(who: str, seen: tuple[Evidence, ...]) -> Sharper:
@@ -154,6 +177,9 @@ _RUNS = re.compile(
     r"\b(?:is|are|keeps?|still|already|which|that)\b[^\n.]{0,20}?\b(?:runn?(?:ing|s)|train(?:ing|s)|going on|fine|ok)\b"
     r"|\b(?:while|during|alongside|next to|beside|at the same time as)\b[^\n.]{0,30}?\b(?:first|other|another)\b"
     r"[^\n.]{0,20}\b(?:one|job|run|training|experiment)\b"
+    r"|\b(?:colleague|co-?worker|team ?mate|lab ?mate|(?:an)?other user|some(?:one|body) else)\b[^\n.]{0,20}"
+    r"\b(?:runs?|running|trains?|training|uses?|using)\b[^\n.]{0,40}"
+    r"\b(?:GPUs?|(?:same|this) (?:node|machine|box|server|host))\b"
     r"|\b(?:second|2nd|another|two|both) (?:\w{1,12} )?(?:jobs?|runs?|trainings?|experiments?)\b[^\n.]{0,60}\b"
     r"(?:same|one|this) (?:node|machine|box|host|server|workstation)\b",
     re.IGNORECASE,
@@ -187,4 +213,11 @@ def process_row(text: Text, pid: str) -> re.Match[str] | None:
         r"(?P<cmd>[A-Za-z/][^\n]{2,200})$",
         re.MULTILINE,
     )
-    return row.search(text.text)
+    # `ps -p PID` with columns of one's own, which need not repeat the number.
+    alone = re.compile(
+        rf"\bps [^\n]{{0,80}}-p ?{pid}\b[^\n]{{0,80}}\n\s{{0,12}}USER\b[^\n]{{0,120}}\n\s{{0,12}}"
+        r"(?P<user>[a-z][\w.+-]{0,31})\s{1,12}(?P<rest>[^\n]{0,120}?\d\d:\d\d:\d\d(?: \d{4})?\s{1,12})?"
+        r"(?P<cmd>[A-Za-z/][^\n]{2,200})$",
+        re.MULTILINE,
+    )
+    return row.search(text.text) or alone.search(text.text)

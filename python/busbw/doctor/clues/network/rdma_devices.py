@@ -56,6 +56,15 @@ _GIVE_EFA = (
     "Kubernetes vpc.amazonaws.com/efa in the pod's limits, and EFA's device plugin. Then fi_info -p efa inside lists "
     "them, and NCCL says NET/OFI Selected provider is efa"
 )
+_ENROOT_NONE = re.compile(r"\bMELLANOX_VISIBLE_DEVICES[=:] ?[\"']?(?P<value>none|void)\b")
+"""By which enroot's hook for RDMA gives a container nothing."""
+_ENROOT = re.compile(r"\bpyxis:|\benroot\b|--container-image[= ]")
+_GIVE_ENROOT = (
+    "set MELLANOX_VISIBLE_DEVICES=all where the container is started (before srun, or in /etc/enroot/environ.d on all "
+    "nodes), with enroot's hook 99-mellanox.sh in place; unset UCX_TLS where it names tcp alone. Or srun "
+    "--container-mounts=/dev/infiniband. Then ibv_devinfo inside lists {first}, and NCCL says NET/IB : Using "
+    "[0]{first}:1. Plugins and drivers are not at fault"
+)
 _INSTALL = (
     "install rdma-core, libibverbs and the provider of the NIC (libmlx5, ibverbs-providers) in the image, of a release "
     "that fits the host's; ibv_devices inside must list {first}. The devices are there and NCCL_IB_HCA is right"
@@ -82,7 +91,7 @@ def not_given(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper 
         though = f", though {has}" if has else ""
         return Sharper(
             f"NCCL finds no RDMA device: /dev/infiniband is missing here, as in a container that was not given the "
-            f"devices{though}",
+            f"devices{though}{_withheld(texts)}",
             _give(texts, first),
             seen,
         )
@@ -118,14 +127,23 @@ def _started_without(texts: Sequence[Text], lacks: Evidence | None) -> Sharper |
     by = "docker inspect shows none" if none else "docker run gives it none" if run else "it lacks that folder"
     return Sharper(
         f"the container was started without the RDMA devices (/dev/infiniband; {by}), though the host has "
-        f"{named(device, 30)}{f' and {len(names) - 1} more' if not found and len(names) > 1 else ''}: NCCL finds none",
+        f"{named(device, 30)}{f' and {len(names) - 1} more' if not found and len(names) > 1 else ''}: NCCL finds none"
+        f"{_withheld(texts)}",
         _give(texts, device),
         tuple(each for each in (none, run, lacks, host) if each is not None),
     )
 
 
+def _withheld(texts: Sequence[Text]) -> str:
+    """The setting by which a runtime of containers gives no devices."""
+    found = next((found for text in texts if (found := _ENROOT_NONE.search(text.text))), None)
+    return f" (MELLANOX_VISIBLE_DEVICES={found['value']}: enroot gives it none)" if found else ""
+
+
 def _give(texts: Sequence[Text], first: str) -> str:
     """How a container is given the devices: those of EFA have a plugin and a network of their own."""
+    if any(_ENROOT.search(text.text) for text in texts):
+        return _GIVE_ENROOT.format(first=named(first, 30))
     return _GIVE_EFA if any(_OF_EFA.search(text.text) for text in texts) else _GIVE.format(first=named(first, 30))
 
 

@@ -17,7 +17,8 @@ SIGNATURE = Signature(
         "be reached from this container, or does not fit"
     ),
     patterns=(
-        r"fastrak_gpumem_manager|Number of GPUs detected in the PCI tree \d+ is not equal",
+        r"fastrak_gpumem_manager(?!\W.{0,60}\b(?:is )?(?:ready|started|up and running|listening)\b)",
+        r"Number of GPUs detected in the PCI tree \d+ is not equal",
         r"(?:tcpx|tcpxo|rxdm)\S{0,20} exited with code [1-9]",
         r"NCCL WARN NET/(?:GPUDirectTCPX|FasTrak)\b",
         r"\btcpxResult_t tcpx\w+\(.{0,200}NCCL WARN ",
