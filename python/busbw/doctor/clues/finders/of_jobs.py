@@ -1,9 +1,8 @@
-"""Clues that rows of words cannot tell: values that differ between hosts, ports that answer, ranks that stand apart."""
+"""Who looks for clues of findings of jobs: settings, launch, ranks, programs, failures."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from collections.abc import Callable, Mapping, Sequence
-
+from busbw.doctor.clues.finders.finder import Finder
 from busbw.doctor.clues.launch.begins import first_node_late
 from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.conf_origin import from_conf
@@ -13,73 +12,44 @@ from busbw.doctor.clues.launch.gpus_of_tasks import fewer_than_tasks
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.handed_on import handed_on
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
-from busbw.doctor.clues.launch.launched import launchers_per_node, peermem_not_loaded, without_launcher
-from busbw.doctor.clues.launch.library_path import not_passed_by_mpirun
+from busbw.doctor.clues.launch.launched import launchers_per_node, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
-from busbw.doctor.clues.launch.not_in_workers import not_passed_on
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
-from busbw.doctor.clues.launch.pods import headless, killed_at_limit, pending_pod, without_service, worker_not_ready
+from busbw.doctor.clues.launch.pods import pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
-from busbw.doctor.clues.launch.resized import no_fit, no_start_without
-from busbw.doctor.clues.launch.service_names import of_another_service
+from busbw.doctor.clues.launch.resized import no_fit
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
-from busbw.doctor.clues.launch.store_on_lost import held_the_store
 from busbw.doctor.clues.launch.tasks import tasks_overridden
-from busbw.doctor.clues.launch.told_name import told_by_agent
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
 from busbw.doctor.clues.launch.world_by_hand import world_by_hand
-from busbw.doctor.clues.machine.acs_rates import acs_beside_rates
-from busbw.doctor.clues.machine.apart import slow_by_one, worn_memory
+from busbw.doctor.clues.machine.apart import slow_by_one
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
-from busbw.doctor.clues.machine.dimms import host_of_storm
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
 from busbw.doctor.clues.machine.faulty_card import stops_all
-from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
 from busbw.doctor.clues.machine.imex_nodes import node_apart
 from busbw.doctor.clues.machine.imex_service import service_down
-from busbw.doctor.clues.machine.machine_checks import host_of_check
-from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
-from busbw.doctor.clues.machine.platforms import (
-    buffers_without_peers,
-    closed_modules,
-    interface_with_address,
-    no_instance_of_aws,
-)
-from busbw.doctor.clues.machine.slots import narrow_slot
-from busbw.doctor.clues.machine.topology_missing import file_not_opened
+from busbw.doctor.clues.machine.platforms import interface_with_address, no_instance_of_aws
 from busbw.doctor.clues.machine.upgraded_driver import libraries_upgraded
 from busbw.doctor.clues.machine.visible import given_the_same
-from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
 from busbw.doctor.clues.memory.before_work import full_before_work
 from busbw.doctor.clues.memory.beside_server import no_room_for_nccl
-from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
-from busbw.doctor.clues.memory.copies import copies_of_model
-from busbw.doctor.clues.memory.full_disk import full_mount
-from busbw.doctor.clues.memory.full_state import full_state_on_all
-from busbw.doctor.clues.memory.growth import grows_each_step, host_grows_each_step
+from busbw.doctor.clues.memory.growth import grows_each_step
 from busbw.doctor.clues.memory.holders import held_by_another
-from busbw.doctor.clues.memory.left_in_shm import left_in_shm
-from busbw.doctor.clues.memory.of_steps import limit_of_step
-from busbw.doctor.clues.memory.offload import of_dask, of_offload
-from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama, of_ray_node
+from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
-from busbw.doctor.clues.network.async_port import host_of_event
-from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.between_hosts import mtu_differs, other_port_answers
 from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.common_end import end_that_counts
-from busbw.doctor.clues.network.counted_by_one import one_that_counts
 from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
 from busbw.doctor.clues.network.fabric_devices import fabric_devices
 from busbw.doctor.clues.network.families import family_without_address
-from busbw.doctor.clues.network.firewalls import refused_by_rules
-from busbw.doctor.clues.network.gid_changes import changed_by
 from busbw.doctor.clues.network.gid_shifted import gid_shifted
 from busbw.doctor.clues.network.gids import (
     gid_of_namespace,
@@ -90,17 +60,11 @@ from busbw.doctor.clues.network.gids import (
 )
 from busbw.doctor.clues.network.gpu_buffers import core_without_peers, dmabuf_refused, refused_by_driver
 from busbw.doctor.clues.network.gpu_networks import network_of_another_kind
-from busbw.doctor.clues.network.group_rules import group_without_itself
-from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
-from busbw.doctor.clues.network.host_names import one_name_of_two
+from busbw.doctor.clues.network.helpers import receiver_of_tcpx
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
-from busbw.doctor.clues.network.link_local import roce_without_address
-from busbw.doctor.clues.network.locked_memory import limit_of_service
 from busbw.doctor.clues.network.mr_table import full_of_registrations
-from busbw.doctor.clues.network.named_port import one_port_down
-from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
-from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active, whose_firmware
+from busbw.doctor.clues.network.nic_states import forced_relaxed
 from busbw.doctor.clues.network.octal import read_as_octal
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.one_peer import one_peer_alone
@@ -108,17 +72,16 @@ from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
 from busbw.doctor.clues.network.outgoing import taken_by_connection
 from busbw.doctor.clues.network.overlays import overlay_dropped
 from busbw.doctor.clues.network.own_address import address_of_node
-from busbw.doctor.clues.network.own_name import gloo_of_own_name, name_of_own_host
+from busbw.doctor.clues.network.own_name import name_of_own_host
 from busbw.doctor.clues.network.partitions import keys_apart, limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.peer_module import peers_not_loaded
-from busbw.doctor.clues.network.pinged import port_without_answer, rejected_though_there
+from busbw.doctor.clues.network.pinged import port_without_answer
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
 from busbw.doctor.clues.network.ports import blocked_ports, holder_of_port
-from busbw.doctor.clues.network.rail_of_host import rail_of_host
-from busbw.doctor.clues.network.rails import no_host_of_job, rails_apart
+from busbw.doctor.clues.network.rails import no_host_of_job
 from busbw.doctor.clues.network.ray_addresses import addresses_of_ray
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
@@ -127,8 +90,6 @@ from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
-from busbw.doctor.clues.network.virtual_functions import function_without_guid
-from busbw.doctor.clues.network.visitors import by_first_bytes
 from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.after_restart import refuses_other_size
 from busbw.doctor.clues.program.bars_apart import bars_apart
@@ -159,10 +120,7 @@ from busbw.doctor.clues.program.positions import beyond_positions
 from busbw.doctor.clues.program.programs import (
     apart_in_horovod,
     behind_main_process,
-    loaded_library,
     local_rank_alike,
-    of_two_packages,
-    older_libfabric,
     several_launchers,
     uneven_gather,
 )
@@ -177,39 +135,18 @@ from busbw.doctor.clues.program.stacks_apart import stacks_apart
 from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
-from busbw.doctor.clues.releases.extensions import built_for_another
 from busbw.doctor.clues.releases.known_bugs import lost_slots, without_tail
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.packages_apart import packages_apart
 from busbw.doctor.clues.releases.passes_with import passes_with_other
 from busbw.doctor.clues.releases.releases_apart import releases_apart
-from busbw.doctor.clues.releases.symbols import older_than_symbol
-from busbw.doctor.clues.releases.too_old import of_links
-from busbw.doctor.clues.releases.wrong_by_release import right_with_others
-from busbw.doctor.clues.texts import Sharper
-from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Finding
-from busbw.doctor.shown_texts import Text
 
-Finder = Callable[[Finding, Facts, Sequence[Text]], "Sharper | None"]
-
-FINDERS: Mapping[str, tuple[Finder, ...]] = {
+OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "no-interface": (family_without_address, not_listed),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
-    "network-interface": (not_installed, not_given, none_active),
     "version-mismatch": (not_listed, packages_apart, older_than_installed),
-    "no-route": (
-        *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
-        *(overlay_dropped, rejected_though_there, unshared_interfaces),
-    ),
     "connection-returned": (loopback_left, unshared_interfaces),
-    "socket-failed": (loopback_left, unshared_interfaces),
-    "connection-timeout": (
-        *(overlay_dropped, file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host),
-        *(closed_by_zone, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
-        *(port_without_answer, loopback_left, unshared_interfaces),
-    ),
     "init-incomplete": (
         *(ranks_on_two_hosts, file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun),
         *(closed_by_zone, blocked_ports),
@@ -218,7 +155,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "nccl-internal": (passes_with_other, packages_apart, older_than_installed),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
-    "dns": (read_as_octal, headless, of_another_service, worker_not_ready, without_service, told_by_agent),
     "ssh-launch": (worker_not_ready,),
     "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (packages_apart, no_fit, same_node_rank, sequence_in_parts),
@@ -226,19 +162,10 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
         *(held_by_another, full_before_work, no_room_for_nccl),
     ),
-    "host-memory": (
-        *(full_state_on_all, of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step),
-        *(killed_at_limit, limit_of_cgroup, limit_of_step),
-    ),
-    "connection-refused": (
-        *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
-        *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
-    ),
     "wrong-interface": (
         *(one_address_of_two, within_one_host, first_is_tunnel, given_by_program, on_default_bridge),
         *(interface_with_address, addresses_of_ray),
     ),
-    "shm-full": (left_in_shm,),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
@@ -248,12 +175,7 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver, older_on_a_host),
     "driver-mismatch": (libraries_upgraded, hidden_driver),
-    "library-not-found": (not_passed_by_mpirun, hidden_driver),
     "worlds-of-one": (without_launcher,),
-    "registration-failed": (
-        *(size_by_hand, full_of_registrations, refused_by_driver, core_without_peers, peermem_not_loaded),
-        *(not_registered,),
-    ),
     "python-exception": (
         *(refuses_other_size, without_tail, view_of_part, on_other_devices, names_apart, hidden_driver),
         *(launch_sizes, read_as_octal, index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
@@ -263,32 +185,12 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
         *(given_by_program, address_of_node, port_without_answer, ranks_on_two_hosts),
     ),
-    "nic-hot": (link_flaps,),
-    "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
-    "ib-retry": (
-        *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, rail_of_host),
-        *(lost_between, mtu_differs),
-        *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
-        *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
-        *(one_peer_alone,),
-    ),
     "ib-completion-error": (
         *(fabric_devices, kinds_apart, forced_relaxed, end_that_counts, rails_in_one_subnet, lost_between),
         *(mtu_differs, lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
         *(one_nic_alone, one_peer_alone),
     ),
-    "ib-connect-timeout": (
-        *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),
-        *(gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
-        *(roce_without_address, rails_apart),
-    ),
     "remote-error": (no_host_of_job,),
-    "ib-remote-error": (fabric_devices, forced_relaxed, mtu_differs),
-    "ib-local-error": (forced_relaxed, mtu_differs),
-    "ib-invalid-gid": (
-        *(fabric_devices, kinds_apart, changed_by, gid_of_namespace, gid_of_nobody, gid_of_program),
-        *(gid_is_empty, gid_without_interface, gid_shifted),
-    ),
     "ibv-call-failed": (
         *(kinds_apart, refused_by_cgroup, size_by_hand, full_of_registrations, dmabuf_refused),
         *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
@@ -297,11 +199,6 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(fewer_than_tasks, node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
         *(handed_on, fewer_gpus_listed),
     ),
-    "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol, built_for_another),
-    "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
-    "efa-missing": (no_instance_of_aws,),
-    "p2p-broken": (buffers_without_peers, not_passed_on),
-    "vm-topology": (file_not_opened, of_links),
     "rendezvous-timeout": (
         *(overlay_dropped, group_of_few, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host),
         *(ids_apart, tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike),
@@ -341,54 +238,26 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
         *(core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
         *(peers_not_loaded,),
     ),
-    "memlock": (size_by_hand, full_of_registrations, refused_by_driver, limit_of_service),
-    "ports-exhausted": (address_of_node,),
-    "gpu-memory-storm": (worn_memory,),
     "steps-slower": (slow_by_one,),
-    "nvlink-error": (counting_link,),
     "kv-transfer": (gid_of_program,),
     "nvshmem-init": (gid_of_program,),
-    "mpi-network": (gid_of_program, core_without_peers, refused_by_driver),
     "fabric-manager": (of_another_release,),
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
-    "stranger": (by_first_bytes,),
     "message-truncated": (shorter_batch, packages_apart, forced_relaxed, models_apart, releases_apart),
-    "networks-differ": (none_active,),
-    "wrong-results": (without_tail, forced_relaxed, right_with_others),
-    "ib-devices-missing": (refused_by_cgroup, not_given),
-    "nic-missing": (not_given,),
-    "no-gdr": (not_registered, peers_not_loaded),
     "gdr-differs": (not_registered,),
     "stands-still": (lost_slots, launch_waits, stacks_apart),
     "imex": (node_apart, service_down, session_of_host, without_domain),
     "crash-in-library": (passes_with_other, built_without_cuda),
     "process-crashed": (passes_with_other, built_without_cuda),
-    "gpu-memory-error": (one_card, rank_of_card),
     "illegal-access": (passes_with_other, stops_all, beyond_positions, kernel_of_triton),
-    "cuda-ipc": (one_name_of_two,),
-    "bad-shm-attach": (one_name_of_two,),
-    "gloo-mesh": (gloo_of_own_name,),
     "gpu-exception": (stops_all,),
-    "nic-far": (flat_in_guest,),
     "mpi-launch": (closed_by_zone,),
-    "clock-skew": (clocks_apart,),
     "slurm-setup": (clocks_apart, not_counted),
     "slurm-error": (not_counted,),
-    "host-memory-storm": (host_of_storm,),
-    "pcie-limited": (narrow_slot,),
-    "pcie-link": (narrow_slot,),
     "tcpx-nics": (network_of_another_kind,),
     "probe-failed": (killed_while_loading,),
     "ray-pending": (libraries_upgraded,),
-    "node-lost": (held_the_store, no_start_without),
-    "disk-full": (full_mount,),
     "store-lost": (leaves_before, ended_before, ended_as_it_should),
-    "topology-hidden": (flat_in_guest,),
-    "iommu-fault": (acs_beside_rates,),
-    "nic-firmware": (whose_firmware,),
-    "machine-check": (host_of_check,),
-    "ib-async": (fabric_devices,),
-    "nvlinks-down": (links_of_gpu,),
     "p2p-disabled": (from_conf,),
     "ib-disabled": (from_conf,),
     "shm-disabled": (from_conf,),
@@ -400,4 +269,3 @@ FINDERS: Mapping[str, tuple[Finder, ...]] = {
     "no-multicast": (from_conf,),
     "imex-channel": (service_down,),
 }
-"""By finding, what looks for clues of it, in this order; before the rows of words."""
