@@ -33,7 +33,7 @@ def loud(text: str, folder: Path) -> list[Finding]:
         ("neighbour-holds-gpu", "another process (pid 918220) holds 61.88 GiB", "nvidia-smi"),
         ("holder-unseen", "other processes hold 38.38 GiB", "left behind"),
         ("scores-in-full", "128.25 GiB, where a GPU has room for 60.00 GiB", "flash attention"),
-        ("branch-in-capture", 'in step (fit.py:40): print("scale"', "captured region"),
+        ("branch-in-capture", 'waits for the GPU, which a CUDA graph', "captured region"),
         ("isnan-of-library-in-capture", "in captured (fit.py:33)", "captured region"),
         ("rdma-alone-none-there", "no RDMA device", "unset NCCL_NET"),
         ("crash-in-own-extension", "in fbank (features.py:61)", "not NCCL"),
