@@ -82,4 +82,5 @@ OF_MACHINE: Mapping[str, tuple[Finder, ...]] = {
     "nic-firmware": (whose_firmware,),
     "machine-check": (host_of_check,),
     "nvlinks-down": (links_of_gpu,),
+    "gpu-permission": (refused_by_cgroup,),
 }

@@ -7,6 +7,8 @@ import re
 from busbw.doctor.clues.links.link import Link
 
 OF_MACHINES = (
+    # The program's own try to open the file, and NCCL's.
+    Link("gpu-permission", re.compile(r"by its cgroup of devices"), frozenset({"ib-devices-missing"})),
     # What NCCL makes of a machine whose topology file it could not open.
     Link(
         "vm-topology",

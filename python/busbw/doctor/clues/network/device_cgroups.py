@@ -38,7 +38,7 @@ def refused_by_cgroup(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
     # How somebody says that --privileged is not allowed gives nothing: a command that has it does.
     runs = [found[0] for text in texts for found in _RUN.finditer(text.text)]
     given = any(_GIVEN.search(run) for run in runs) if runs else any(_GIVEN.search(text.text) for text in texts)
-    opened = any(_OPENED.search(seen.fact) for seen in finding.evidence)
+    opened = any(_OPENED.search(seen.fact) or _REFUSED.search(seen.fact) for seen in finding.evidence)
     if given or not opened or (refused is None and mounted is None):
         return None
     device = (refused[1]["dev"] or refused[1]["dev_"]) if refused else "/dev/infiniband/uverbs0"
