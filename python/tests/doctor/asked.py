@@ -23,3 +23,16 @@ def loud(text: str, folder: Path) -> list[Finding]:
     path.write_text(text)
     found = examine(gather(*read_inputs(Inputs(files=(str(path),)))))
     return [each for each in found if each.severity is not Severity.NOTE]
+
+
+def is_told_first(text: str, folder: Path, title: str, fix: str) -> bool:
+    """Whether the first finding has these words in its title and its cure; a failure shows what stands there."""
+    found = loud(text, folder)[0]
+    assert title in found.title, found.title
+    assert fix in found.fix, found.fix
+    return True
+
+
+def is_claimed(words: str, text: str, folder: Path) -> bool:
+    """Whether any title or cure has these words."""
+    return any(words in f"{each.title} {each.fix}" for each in loud(text, folder))

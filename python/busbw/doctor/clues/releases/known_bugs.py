@@ -34,7 +34,7 @@ _WRONG = re.compile(
     r"\b(?:zeros?|wrong|unprocessed|missing|untouched|garbage)\b|\bLast entries are: tensor\("
 )
 _TAIL_MENDED = (2, 29, 7)
-"""NCCL's issue 1950: one rank's average divided the elements by blocks and rounded down."""
+"""https://github.com/NVIDIA/nccl/issues/1950: one rank's average divided the elements by blocks and rounded down."""
 _TAIL = (
     "a known fault of NCCL before 2.29.7: an average (AVG) over one rank leaves the last elements out, where their "
     "number is no multiple of its blocks. NCCL {version} is loaded"
