@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 import zlib
 from dataclasses import replace
@@ -31,6 +32,8 @@ from busbw.importers.context import without_secrets as without_secret_values
 
 MEMBER = "snapshot.json"
 MAX_BYTES = 64 << 20
+_SPACES = " " * 64
+_MANY_SPACES = re.compile(r" {65,}")
 
 
 def write_bundle(snapshot: Snapshot, path: Path) -> None:
@@ -143,6 +146,8 @@ def _kept_log(file: TextFile) -> TextFile:
 
 def _tells(line: str, shapes: dict[bytes, bool]) -> bool:
     """Whether a line is NCCL's, a benchmark's, or one that a signature knows; equal shapes are looked at once."""
+    # No expression asks for more of them in a row, and each is tried at every one.
+    line = _MANY_SPACES.sub(_SPACES, line)
     if "NCCL " in line or line.lstrip().startswith("#") or is_part(line) or is_telling(line):
         return True
     if any(word in line for word in STEPS):
