@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from busbw.doctor.shown_texts import Text
 
@@ -28,17 +29,40 @@ _PROMPT = re.compile(
     re.MULTILINE,
 )
 _SSH = re.compile(r"\bssh (?:-\w \S{1,40} |-\w )*(?:[\w.-]{1,32}@)?(?P<host>[A-Za-z][\w.-]{0,60}) \S")
+_OF_OTHERS = re.compile(
+    r"[$#] .{0,80}?\b(?:mpirun|mpiexec|srun|sbatch|torchrun|deepspeed|accelerate|horovodrun|ray"
+    r"|kubectl|oc|pdsh|clush|ansible)\b"
+    r"|[$#] .{0,200}\.(?:log|out|err|txt)\b"
+)
 _BACK = 20_000
 """Letters above in which the prompt may stand."""
 
 
 def host_before(text: Text, at: int) -> str:
     """The host whose prompt or name stands last before that letter, or at which ssh ran the command; "" for none."""
+    return _before(text, at)[0]
+
+
+def own_host_before(text: Text, at: int) -> str:
+    """As `host_before`; "" where the command there shows what other hosts print: a launcher, or a log's file."""
+    host, line = _before(text, at)
+    return "" if _OF_OTHERS.search(line) else host
+
+
+def _before(text: Text, at: int) -> tuple[str, str]:
+    """That host, and the line that names it."""
     last = None
     for found in _PROMPT.finditer(text.text, max(0, at - _BACK), at):
         last = found
     if last is None:
-        return ""
+        return "", ""
     end = text.text.find("\n", last.start())
-    away = _SSH.search(text.text, last.start(), end if end >= 0 else len(text.text))
-    return away["host"] if away else next(each for each in last.groups() if each)
+    line = text.text[last.start() : end if end >= 0 else len(text.text)]
+    away = _SSH.search(line)
+    return away["host"] if away else next(each for each in last.groups() if each), line
+
+
+def hosts_in(text: Text, letters: int) -> Iterator[str]:
+    """Every host whose prompt or name stands within so many letters, as often as it does."""
+    for found in _PROMPT.finditer(text.text, 0, letters):
+        yield next(each for each in found.groups() if each)

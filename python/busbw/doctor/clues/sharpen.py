@@ -17,7 +17,7 @@ from busbw.doctor.clues.releases.other_driver import with_other_driver
 from busbw.doctor.clues.releases.other_release import with_other_release
 from busbw.doctor.clues.releases.passes_with import without_light
 from busbw.doctor.clues.texts import Sharper
-from busbw.doctor.clues.whose_host import with_host
+from busbw.doctor.clues.whose_host import with_hosts
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.around_rows import AROUND_ROWS
@@ -79,7 +79,7 @@ def with_clues(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         for each in findings
     ]
     told = without_refuted(_by_acs(_by_tests(without_light(told, facts, texts))), texts)
-    return [with_host(each, texts) for each in without_bystanders(told)]
+    return with_hosts(without_bystanders(told), texts)
 
 
 def _told(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
