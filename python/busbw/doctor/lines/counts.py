@@ -13,6 +13,7 @@ _OF_OTHERS = re.compile(r"\s{0,40}\d{1,20}(?:\s{1,40}\d{1,16}(?:\.\d{1,9})?){2,1
 """A row of a table of somebody's own: figures alone."""
 _TWICE = 1 << 40
 _DEVICE = re.compile(r"#\s+Rank\s+(\d{1,7}) ")
+_OWN_LINE = re.compile(rf"\s{{0,8}}(?:\d{{1,6}}: )?{_TAG}\s{{0,4}}#")
 _KERNEL_TIME = re.compile(r"\[ *\d+\.\d{6}\]")
 
 
@@ -37,8 +38,12 @@ def count_table(line: str, kinds: dict[str, int]) -> None:
         kinds["starts"] += 1
         # A second start before any row: copies that know nothing of each other print at the same time.
         kinds["alone"] += kinds["starts"] > 1 and not kinds["rows"]
-    elif (found := _DEVICE.search(line)) and kinds["alone"] < _TWICE:
+    elif found := _DEVICE.search(line):
         kinds["zeros"] += found[1] == "0"
+        if kinds["alone"] >= _TWICE:
+            return
         # Ranks beyond 0 speak for a job that knows its size, unless there are two of rank 0 before any row.
-        twice = kinds["zeros"] > 1 and kinds["starts"] > 1 and not kinds["rows"]
+        # Without any head of a run, lists of ranks that stand at their lines' begin: each copy shows its own.
+        several = kinds["starts"] > 1 or (not kinds["starts"] and _OWN_LINE.match(line) is not None)
+        twice = kinds["zeros"] > 1 and several and not kinds["rows"]
         kinds["alone"] = _TWICE if twice else kinds["alone"] if found[1] == "0" else -(1 << 30)

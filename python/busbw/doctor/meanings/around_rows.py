@@ -50,6 +50,14 @@ _WAKE_CURE = (
 )
 
 AROUND_ROWS = {
+    "pmi": r"""
+\bPMI2?_KVS_Get returned -?\d|\bMPIR_pmi_(?:kvs_get|allgather\w{0,8}|barrier)\(\d && !\bsrun\b ; MPI's processes cannot
+ tell each other their addresses (PMI), so that MPI_Init fails before NCCL begins: one of them does not reach mpirun, or
+ the program belongs to another MPI than mpirun ;
+ let a plain program of MPI (hello world) run over the same hosts first. One MPI on all of them, and the mpirun of that
+ with which the program was built (which mpirun; ldd PROGRAM | grep mpi). Host names must resolve on each host, ssh to
+ each must pass, and a firewall must let Hydra's ports through. GPUs, NCCL and drivers have no part in it
+""",
     "port-in-use": rf"""
 --standalone\b && {_PORT_GONE} && {_STORE_GONE} ; two torchrun --standalone jobs share one store: another one on this
  node held port 29400 already, this job joined its store, and ended when that job did ; {_OWN_STORE}

@@ -282,6 +282,19 @@ Python\.h ; kernels cannot be compiled: the headers of Python are missing ;
  install python3-dev (python3.12-dev, python3-devel) of that Python in the image of all nodes; until then
  TORCH_COMPILE_DISABLE=1 or --enforce-eager
 """,
+    "bad-shm-attach": r"""
+TL_SHM ; UCC, by which MPI does collectives, cannot share memory between ranks of one host: their containers have an IPC
+ namespace each. It is MPI's start that fails, and not NCCL ;
+ leave UCC out: mpirun --mca coll_ucc_enable 0 (or UCC_TLS=ucp, without shm). Or give the containers of a host one IPC
+ namespace: --ipc=host, hostIPC in Kubernetes, one container for all ranks of a host. UCX_TLS does not reach UCC; size
+ of /dev/shm, network and NCCL's settings have no part in it
+""",
+    "command-not-found": r"""
+(?:^|[\s:"'(])torchrun\b ; {title} ;
+ python3 -m torch.distributed.run with the same options does the same where torchrun is not on PATH, as in modules and
+ containers that wrap python alone. Else load the environment in which PyTorch is installed in that step, on every
+ node
+""",
     "pmi": r"""
 PMIX_ERR\w* in file|PMIX ERROR: ; MPI's helper for its processes (PMIx) failed in one of them: a folder or file of its
  own,

@@ -267,6 +267,11 @@ NodeAffinity|NodeShutdown|NodePorts|PodOSNotSupported|Pod was rejected ; the kub
  correct that, or let it be placed elsewhere
 """,
     "tcpx-error": r"""
+rx ctrl timeout ; Google's plugin (TCPX) waits for a control message of a peer: that rank, its receive daemon or the way
+ to it is late. Such lines tell of a wait, and of no failure by themselves ;
+ look at the peer of each such line (the address behind <-): whether its rank has come to the same collective, and the
+ log of its receive daemon (rxdm). Take plugin, daemon, image and NCCL of one release, with the settings that Google
+ gives for it. Where only the first start of the day is slow, see what ranks load then
 no ctrl interface|SOCKET_IFNAME|interfaces? (?:not|that)|[Nn]o (?:network )?interface ; the plugin of Google's machines
  finds no network interface of the names that it was given ;
  ip -br addr in the pod must show the interfaces of all its networks (annotation networking.gke.io/interfaces,

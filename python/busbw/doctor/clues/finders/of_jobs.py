@@ -6,6 +6,7 @@ from busbw.doctor.clues.finders.finder import Finder
 from busbw.doctor.clues.launch.begins import first_node_late
 from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.conf_origin import from_conf
+from busbw.doctor.clues.launch.coordinators_apart import coordinators_apart
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.gpus_of_tasks import fewer_than_tasks
@@ -15,12 +16,14 @@ from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apa
 from busbw.doctor.clues.launch.launched import launchers_per_node, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
+from busbw.doctor.clues.launch.one_node_of_several import gpus_times_ranks, launchers_on_one_node, one_name_of_hosts
 from busbw.doctor.clues.launch.pods import pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
 from busbw.doctor.clues.launch.resized import no_fit
+from busbw.doctor.clues.launch.second_in_step import second_in_step
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
@@ -104,6 +107,7 @@ from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
 from busbw.doctor.clues.program.gradients import without_gradients
 from busbw.doctor.clues.program.groups import group_of_few, group_of_some
+from busbw.doctor.clues.program.hung_read import hangs_in_file
 from busbw.doctor.clues.program.key_prefixes import names_apart
 from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.left_alone import leaves_before
@@ -130,8 +134,10 @@ from busbw.doctor.clues.program.saving_alone import saves_alone
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.short_batch import shorter_batch
 from busbw.doctor.clues.program.skipped_branch import leaves_branch_out
+from busbw.doctor.clues.program.skips_alone import skips_alone
 from busbw.doctor.clues.program.splits import index_of_first_node, on_another_disk, sequence_in_parts
 from busbw.doctor.clues.program.stacks_apart import stacks_apart
+from busbw.doctor.clues.program.transfer_sizes import unequal_transfers
 from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
@@ -178,7 +184,15 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "worlds-of-one": (without_launcher,),
     "python-exception": (
         *(refuses_other_size, without_tail, view_of_part, on_other_devices, names_apart, hidden_driver),
-        *(launch_sizes, read_as_octal, index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
+        *(
+            hangs_in_file,
+            launch_sizes,
+            read_as_octal,
+            index_of_first_node,
+            on_another_disk,
+            hub_limits,
+            split_of_checkpoint,
+        ),
     ),
     "master-unreachable": (
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
@@ -196,39 +210,72 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
     ),
     "duplicate-gpu": (
-        *(fewer_than_tasks, node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+        *(
+            launchers_on_one_node,
+            fewer_than_tasks,
+            node_twice,
+            fewer_gpus_given,
+            launchers_per_node,
+            given_the_same,
+            local_rank_alike,
+        ),
         *(handed_on, fewer_gpus_listed),
     ),
     "rendezvous-timeout": (
-        *(overlay_dropped, group_of_few, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host),
+        *(
+            coordinators_apart,
+            overlay_dropped,
+            group_of_few,
+            file_of_earlier_run,
+            group_of_some,
+            read_as_octal,
+            name_of_own_host,
+        ),
         *(ids_apart, tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike),
         *(evaluated_in_batch, given_by_program, address_of_node, port_without_answer, worlds_of_nodes),
         *(ranks_on_two_hosts,),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
-        *(fewer_than_tasks, libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none),
+        *(
+            one_name_of_hosts,
+            gpus_times_ranks,
+            fewer_than_tasks,
+            libraries_upgraded,
+            fewer_gpus_given,
+            hidden_driver,
+            parts_that_are_none,
+        ),
         *(gpu_that_is_none, handed_on, fewer_gpus_listed),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(leaves_branch_out, reads_over_network, shorter_batch, failed_itself, without_gradients, culprit),
+        *(skips_alone, leaves_branch_out, reads_over_network, shorter_batch, failed_itself, without_gradients, culprit),
         *(decides_for_itself, resumed_apart, apart_in_horovod, leaves_before, types_apart, models_apart),
         *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
         *(culprit_of_report, waits_for_loader, padded_apart),
     ),
     "collective-order": (
-        *(leaves_branch_out, decides_for_itself, resumed_apart, behind_main_process, saves_alone),
+        *(skips_alone, leaves_branch_out, decides_for_itself, resumed_apart, behind_main_process, saves_alone),
         *(uneven_batches, uneven_gather),
     ),
     "watchdog-timeout": (
-        *(reads_over_network, shorter_batch, lost_slots, uneven_micro_batches, stops_for_itself),
+        *(
+            skips_alone,
+            unequal_transfers,
+            reads_over_network,
+            shorter_batch,
+            lost_slots,
+            uneven_micro_batches,
+            stops_for_itself,
+        ),
         *(waits_for_locks, launch_waits, decides_for_itself, resumed_apart, leaves_before, behind_main_process),
         *(uneven_batches, uneven_shards, bars_apart, ended_before, waits_for_loader, stacks_apart),
         *(lags_by_dumps,),
     ),
-    "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
+    "pmi": (second_in_step,),
+    "calls-differ": (skips_alone, decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (
         *(lost_slots, launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
     ),

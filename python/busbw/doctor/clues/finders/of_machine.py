@@ -16,6 +16,7 @@ from busbw.doctor.clues.machine.dimms import host_of_storm
 from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
 from busbw.doctor.clues.machine.machine_checks import host_of_check
+from busbw.doctor.clues.machine.no_p2p_by_make import none_by_make
 from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
 from busbw.doctor.clues.machine.platforms import buffers_without_peers, no_instance_of_aws
 from busbw.doctor.clues.machine.slots import narrow_slot
@@ -40,6 +41,7 @@ from busbw.doctor.clues.network.nic_states import forced_relaxed, whose_firmware
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
+from busbw.doctor.clues.network.wrong_between_hosts import wrong_over_network
 from busbw.doctor.clues.program.programs import loaded_library, of_two_packages
 from busbw.doctor.clues.releases.extensions import built_for_another
 from busbw.doctor.clues.releases.known_bugs import without_tail
@@ -61,12 +63,12 @@ OF_MACHINE: Mapping[str, tuple[Finder, ...]] = {
     "nic-hot": (link_flaps,),
     "undefined-symbol": (of_two_packages, loaded_library, older_than_symbol, built_for_another),
     "efa-missing": (no_instance_of_aws,),
-    "p2p-broken": (buffers_without_peers, not_passed_on),
+    "p2p-broken": (none_by_make, buffers_without_peers, not_passed_on),
     "vm-topology": (file_not_opened, of_links),
     "memlock": (size_by_hand, full_of_registrations, refused_by_driver, limit_of_service),
     "gpu-memory-storm": (worn_memory,),
     "nvlink-error": (counting_link,),
-    "wrong-results": (without_tail, forced_relaxed, right_with_others),
+    "wrong-results": (without_tail, forced_relaxed, right_with_others, wrong_over_network),
     "ib-devices-missing": (refused_by_cgroup, not_given),
     "gpu-memory-error": (one_card, rank_of_card),
     "cuda-ipc": (one_name_of_two,),

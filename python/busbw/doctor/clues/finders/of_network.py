@@ -36,6 +36,7 @@ from busbw.doctor.clues.network.named_port import one_port_down
 from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
 from busbw.doctor.clues.network.octal import read_as_octal
+from busbw.doctor.clues.network.one_device import over_one_device
 from busbw.doctor.clues.network.one_nic import one_nic_alone
 from busbw.doctor.clues.network.one_peer import one_peer_alone
 from busbw.doctor.clues.network.one_subnet import rails_in_one_subnet
@@ -55,6 +56,7 @@ from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.shared_address import one_address_of_two
 from busbw.doctor.clues.network.small_frames import lost_by_size
+from busbw.doctor.clues.network.ucx_device import device_of_connection
 from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
 from busbw.doctor.clues.network.virtual_functions import function_without_guid
 from busbw.doctor.clues.network.visitors import by_first_bytes
@@ -89,7 +91,7 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "ib-connect-timeout": (
         *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),
         *(gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
-        *(roce_without_address, rails_apart),
+        *(roce_without_address, rails_apart, device_of_connection),
     ),
     "ib-remote-error": (fabric_devices, forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
@@ -103,6 +105,7 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "stranger": (by_first_bytes,),
     "networks-differ": (none_active,),
     "nic-missing": (not_given,),
+    "one-rail": (over_one_device,),
     "no-gdr": (not_registered, peers_not_loaded),
     "gloo-mesh": (gloo_of_own_name,),
     "nic-far": (flat_in_guest,),

@@ -348,4 +348,21 @@ OF_JOBS = (
         frozenset({"ib-retry", "ib-completion-error", "watchdog-timeout"}),
     ),
     Link("ib-port-down", re.compile(r"^the link of .{4,80} is bad"), frozenset({"roce-loss"}), re.compile("BER")),
+    # What UCX says of a connection that a device, or the interface of another network, did not carry.
+    Link("ib-connect-timeout", re.compile("UCX"), frozenset({"mpi-network"}), re.compile("ibv_create_ah|QP connect")),
+    Link(
+        "wrong-interface",
+        re.compile("UCX"),
+        frozenset({"mpi-network"}),
+        re.compile(r"dest_addr=|pml_ucx\.c|ucp_ep_create|UCX endpoint|\bMPI_I?[SR]end\b"),
+    ),
+    # Slurm's plugin tells that a task went away: whatever ended it before.
+    *(
+        Link(name, re.compile(""), frozenset({"pmi"}), re.compile(r"_errhandler: .{0,80}Error handler invoked"))
+        for name in ("container-start", "command-not-found", "library-not-found", "host-memory", "python-exception")
+    ),
+    # Runs that stand still at sizes whose values are wrong over the same way.
+    Link(
+        "wrong-results", re.compile("over the network between"), frozenset({"job-cancelled"}), re.compile("TIME LIMIT")
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -21,7 +21,10 @@ _OF_GPU = re.compile(
     r"|(?:gpu|cuda|vram)[ _]?mem(?:ory)?|vram)" + _FIGURE,
     re.IGNORECASE,
 )  # fmt: skip
-_OF_HOST = re.compile(r"\b(?:rss|max_?rss|host[ _]?mem(?:ory)?|(?:cpu|host)[ _]?ram|ram)" + _FIGURE, re.IGNORECASE)
+_OF_HOST = re.compile(
+    r"\b(?:(?:(?:host|cpu|proc\w{0,4}|max)[ _]?)?rss|host[ _]?mem(?:ory)?|(?:cpu|host)[ _]?ram|ram)" + _FIGURE,
+    re.IGNORECASE,
+)
 _RANK = re.compile(r"\brank[ =:]{0,2}(?P<rank>\d{1,6})\b", re.IGNORECASE)
 _LENGTH = re.compile(
     r"\b(?:seq(?:uence)?[ _]?len\w{0,4}|batch[ _]?size|seqlen)[ =:]{1,3}(?P<n>\d{1,7})\b", re.IGNORECASE
@@ -56,18 +59,33 @@ def host_grows_each_step(finding: Finding, facts: Facts, texts: Sequence[Text]) 
 
 def _grown(texts: Sequence[Text], words: re.Pattern[str], whose: str, cure: str) -> Sharper | None:
     for text in texts:
-        for points in _points(text, words).values():
+        ranks = _points(text, words)
+        for rank, points in ranks.items():
             each = _growth(points)
             if each is None:
                 continue
             (first, low, at), (last, high, end) = points[0], points[-1]
+            alone, only = _alone(rank, ranks)
             return Sharper(
-                f"a {whose} memory is full because something of each step is kept: it grew by about {_size(each)} a "
-                f"step, from {_size(low)} in step {first} to {_size(high)} in step {last}",
-                cure,
+                f"a {whose} memory is full because something of each step is kept{alone}: it grew by about "
+                f"{_size(each)} a step, from {_size(low)} in step {first} to {_size(high)} in step {last}",
+                f"{only}{cure[0].upper() if only else cure[0]}{cure[1:]}",
                 (text.evidence(at), text.evidence(end)),
             )
     return None
+
+
+def _alone(rank: str, ranks: Mapping[str, _Points]) -> tuple[str, str]:
+    """Where that rank grows and all others stay: words of it for the title and for the cure; else nothing."""
+    others = [points for who, points in ranks.items() if who != rank and len(points) >= _FEWEST]
+    if not rank or not others or any(points[-1][1] >= _TIMES * points[0][1] for points in others):
+        return "", ""
+    most = max(points[-1][1] for points in others)
+    return (
+        f" by rank {rank} alone (others stay at {_size(most)})",
+        f"look at what rank {rank} alone does: logs, metrics, samples and checkpoints of that rank. Errors of the "
+        "others follow from its end. ",
+    )
 
 
 def _points(text: Text, words: re.Pattern[str]) -> dict[str, _Points]:

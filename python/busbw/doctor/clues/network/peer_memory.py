@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Finding
+from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.shown_texts import Text
 
 _LOADED = re.compile(r"^(?P<name>nvidia_peermem|nv_peer_mem)\s{1,40}\d{3,12}\s{1,12}\d{1,4}\b", re.MULTILINE)
@@ -21,6 +21,37 @@ _DEPENDS = re.compile(
 _NO_CLIENT = re.compile(r"/memory_peers/[^\n]{0,60}No such file|/memory_peers/?'?: No such file")
 _CLOSED = re.compile(r"^license:\s{1,16}NVIDIA\s{0,4}$|NVIDIA UNIX x86_64 Kernel Module", re.MULTILINE)
 _OPEN = re.compile(r"^license:\s{1,16}Dual MIT/GPL|NVIDIA UNIX Open Kernel Module", re.MULTILINE)
+
+
+_VERSION = re.compile(
+    r"\bNCCL[ _](?:version |VERSION[=:] ?|(?=\d))(?P<version>2\.\d{1,2}\.\d{1,2})(?!\d)"
+    r"|\blibnccl\.so\.(?P<so>2\.\d{1,2}\.\d{1,2})\b"
+)
+_LOOKS_ITSELF = (2, 23, 4)
+"""From here on NCCL looks for the module by its own name (/sys/module/nvidia_peermem) as well."""
+
+
+def _too_old(texts: Sequence[Text]) -> tuple[str, Evidence] | None:
+    """The first NCCL that a log names, where it looks for the module in memory_peers alone."""
+    for text in texts:
+        found = _VERSION.search(text.text)
+        if found is not None:
+            version = found["version"] or found["so"]
+            old = tuple(map(int, version.split("."))) < _LOOKS_ITSELF
+            return (version, text.evidence(found.start())) if old else None
+    return None
+
+
+def _of_release(name: str, old: tuple[str, Evidence], seen: tuple[Evidence, ...]) -> Sharper:
+    return Sharper(
+        f"{name} is loaded, and NCCL {old[0]} does not see it: before 2.23.4 it looks only for "
+        "/sys/kernel/mm/memory_peers/nv_mem, which this kernel's RDMA stack does not have. GPU Direct RDMA is off, and "
+        "all data goes through host memory",
+        "take NCCL 2.23.4 or newer in the image (or by LD_PRELOAD), which looks for /sys/module/nvidia_peermem too. Or "
+        "DMA-BUF (open kernel modules, kernel 5.12 and newer), or MLNX_OFED's RDMA modules and the module built for "
+        "them, which make memory_peers. Cables, switches and PCIe are not it",
+        (old[1], *seen),
+    )
 
 
 def not_registered(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
@@ -44,6 +75,8 @@ def not_registered(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         # The open modules need no such module: where they run, something else is at fault.
         if not why or any(_OPEN.search(each.text) for each in texts):
             continue
+        if client is not None and not (apart or depends) and (old := _too_old(texts)) is not None:
+            return _of_release(name, old, (text.evidence(loaded.start()), text.evidence(client.start())))
         closed = any(_CLOSED.search(each.text) for each in texts)
         dmabuf = ", and the closed modules of the driver have no DMA-BUF" if closed else ""
         shown = [loaded, apart, depends, client]

@@ -18,6 +18,8 @@ def examine(facts: Facts) -> Iterator[Finding]:
         kinds = scan.kinds
         # One head with several ranks 0 and no other: launchers show the head of a copy only once.
         copies = kinds["starts"] if kinds["alone"] >= 1 else kinds["zeros"] if kinds["starts"] == 1 else 0
+        headless = not kinds["starts"] and kinds["alone"] >= 1 and kinds["headers"] > 0
+        copies = kinds["zeros"] if headless else copies
         if copies < 2 or kinds["alone"] < 0:
             continue
         if (told := _without_pmi(facts, copies)) is not None:
@@ -25,7 +27,9 @@ def examine(facts: Facts) -> Iterator[Finding]:
             continue
         yield Finding(
             NAME, Severity.ERROR,
-            f"{copies} copies of the benchmark ran side by side, each alone: it was built without MPI",
+            f"{copies} copies of the benchmark ran side by side, each alone: "
+            + ("MPI is not in effect, as it was built without or does not fit its launcher" if headless
+               else "it was built without MPI"),
             (Evidence(f"{copies} times rank 0, and no other rank", scan.source),),
             Cost("nothing was measured between the processes"),
             "build nccl-tests with MPI=1 (make MPI=1 MPI_HOME=...), with the MPI whose mpirun starts it; under Slurm "

@@ -15,6 +15,7 @@ from busbw.machine.nccl.conf_values import unknown_name
 
 NAME = "forced-algorithm"
 NAME_OF_VARIABLE = "NCCL_ALGO"
+_PAIR = 2
 _MOST = 2.0
 """Switches that reduce halve what each GPU sends: more than that no ring can lose by them."""
 
@@ -36,14 +37,17 @@ def examine(facts: Facts) -> Iterator[Finding]:
     # Ring alone is what NCCL picks for large sizes inside a node; a tree alone is not.
     tree_only = only in {"tree", "collnetchain", "collnetdirect"}
     prescribed = is_prescribed(facts, NAME_OF_VARIABLE)
+    pair = bool(facts.records) and all(len(each.run.ranks) == _PAIR for each in facts.records)
     lost = None if prescribed or multicast({"NCCL_ALGO": value}) else largest_loss(facts)
     found = Finding(
         NAME,
-        Severity.WARNING if tree_only or lost or (facts.several_nodes and not prescribed) else Severity.NOTE,
+        Severity.WARNING if lost or (not pair and (tree_only or (facts.several_nodes and not prescribed)))
+        else Severity.NOTE,
         f"NCCL_ALGO={value} forces the algorithm at every size" + (", and NVLS is not among them" if lost else ""),
         (evidence(setting), *([lost.evidence] if lost else [])),
         _of_rings(lost.cost) if lost else Cost(
-            "large collectives lose what rings would reach" if tree_only
+            "little: between two ranks a tree moves as much as a ring" if pair
+            else "large collectives lose what rings would reach" if tree_only
             else "none measured at 1 GiB on 4 H200 with Ring; small sizes and many nodes lose latency",
         ),
         removal(setting),

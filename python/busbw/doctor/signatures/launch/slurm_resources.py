@@ -34,7 +34,8 @@ SIGNATURE = Signature(
         r"More processors requested than permitted",
         r"Batch job submission failed: |Job submit/allocate failed: |Unable to (?:satisfy cpu bind|layout tasks)",
         r"srun: error: Unable to (?!initiali[sz]e|set|open|read|write|chdir|unpack|send|resolve|load|find|get)",
-        r"slurmstepd: error:.{0,80}(?:cgroup|execve|chdir)",
+        # A program that cannot be started is no resource that lacks.
+        r"slurmstepd: error:.{0,80}(?:cgroup|chdir|execve(?!\(\): .{1,200}(?:No such|Permission denied|Exec format)))",
         r"error: Memory specification",
         r"Invalid account or account/partition",
         r"(?:sbatch|srun|salloc): error: .{0,60}(?:[Ii]nvalid (?:partition|qos|user|account|time limit|feature))",

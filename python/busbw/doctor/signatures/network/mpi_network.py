@@ -7,7 +7,8 @@ SIGNATURE = Signature(
     stage=Stage.NETWORK,
     title="the transport of MPI or NIXL (UCX, TCP) cannot reach its peers or its device",
     patterns=(
-        r"UCX +ERROR",
+        # Capitals are of the program: who tells of "UCX errors" quotes none.
+        r"(?-i:UCX +ERROR)\b",
         r"\bUCC +ERROR|\bTL_\w{2,8} +ERROR",
         r"btl_tcp_\w+.{0,160}(?:unexpected process identifier|failed|error|unreachable)",
         r"mca_btl_\w+.{0,120}(?:unexpected|failed|error)",

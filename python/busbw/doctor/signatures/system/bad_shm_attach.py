@@ -16,6 +16,8 @@ SIGNATURE = Signature(
         r"Could not map /dev/shm",
         r"shm_open\b.{0,120}(?:No such file|Permission denied|not permitted)",
         r"(?:open|create|attach).{0,40}/dev/shm/nccl\S*.{0,60}(?:No such file|Permission denied)",
+        # UCC's shared memory between ranks of a host, over System V's segments.
+        r"\bTL_SHM +ERROR\b.{0,60}(?:attach|shmat|shmdt|shmget)",
         r"NCCL.{0,200}/dev/shm.{0,100}(?:No such file|Permission denied|Read-only file system)",
     ),
     unless=("no space left",),
