@@ -15,7 +15,7 @@ _CHANNEL = re.compile(
     r"NCCL INFO Channel [^\n]{5,120}? via NET/(?P<net>AWS Libfabric|[A-Z][\w-]{1,24})/(?P<device>\d{1,3})"
     r"(?:\(\d{1,6}\))?(?P<gdr>/GDRDMA\b)?"
 )
-_COUNT = re.compile(r"NCCL INFO Channel \d{1,3}/0?(?P<n>\d{1,3}) :")
+_COUNT = re.compile(r"NCCL INFO Channel \d{1,3}/(?P<n>\d{2,3}) : {1,8}\d{1,5} {1,8}\d")
 _VERSION = re.compile(r"\bNCCL version (?P<version>\d{1,2}\.\d{1,3}\.\d{1,3})")
 _PLUGIN = re.compile(r"\b(?:aws-ofi-nccl|plugin)\b[^\n]{0,60}?\bv?(?P<version>[01]\.\d{1,2}\.\d{1,2})\b", re.IGNORECASE)
 _MOST, _FEW = 20_000, 4

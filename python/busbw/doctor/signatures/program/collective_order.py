@@ -24,7 +24,12 @@ def parted(groups: Groups) -> dict[Place, dict[tuple[str, str], list[int]]]:
         call = each["op"], each.get("size", "") if each["op"] in _SIZED_ALIKE else ""
         ranks = found[where, each["seq"]].setdefault(call, [])
         ranks.append(int(each.get("who", each["rank"])))
-    return {place: calls for place, calls in found.items() if len(calls) > 1}
+    return {place: calls for place, calls in found.items() if len(calls) > 1 and not _are_peers(calls)}
+
+
+def _are_peers(calls: Mapping[tuple[str, str], list[int]]) -> bool:
+    """Whether one side sends what the other receives: both halves of one transfer."""
+    return {op for op, _ in calls} == {"SEND", "RECV"}
 
 
 def tell(groups: Groups) -> str:
