@@ -15,6 +15,7 @@ from busbw.doctor.clues.machine.power import with_power
 from busbw.doctor.clues.machine.power_brake import with_brake
 from busbw.doctor.clues.network.losses import with_losses
 from busbw.doctor.clues.program.after_restart import with_meeting_through
+from busbw.doctor.clues.program.said_alone import with_said_alone
 from busbw.doctor.clues.releases.known_bugs import with_lost_tail
 from busbw.doctor.clues.releases.lost_files import with_lost_files
 from busbw.doctor.clues.sequels import with_sequels
@@ -62,7 +63,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans, facts.shown)), facts)
     met = with_meeting_through(found, facts)
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(met, facts), facts), facts)))
-    found = with_lost_tail(found, facts)
+    found = with_said_alone(with_lost_tail(found, facts), facts)
     found = with_time_over(with_age(without_unneeded(with_lost_files(found, facts), facts), facts))
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
