@@ -31,7 +31,7 @@ LOGS = logs_of("f172-")
         ("sent-more-than-received", "rank 0 sends 4096 elements, and rank 1 receives 1024", "one size on both sides"),
         ("two-ports-of-one-coordinator", "process 0 is at port 12355, and process 1 asks port 12345", "same coord"),
         ("grows-on-one-rank", "by rank 0 alone (others stay at 2.1 GiB)", "what rank 0 alone does"),
-        ("one-rank-falls-back", "rank 2 alone changed its type", "for the whole run"),
+        ("one-rank-falls-back", "Rank 2 alone changed its type", "for the whole run"),
         ("a-file-that-never-comes", "worker 1 of rank 2's data loader hangs in /mnt/set/part-013.tar", "dd under"),
         ("addresses-not-told", "cannot tell each other their addresses (PMI)", "hello world"),
         ("no-torchrun", "torchrun", "python3 -m torch.distributed.run"),

@@ -52,7 +52,7 @@ _WAKE_CURE = (
 AROUND_ROWS = {
     "pmi": r"""
 \bPMI2?_KVS_Get returned -?\d|\bMPIR_pmi_(?:kvs_get|allgather\w{0,8}|barrier)\(\d && !\bsrun\b ; MPI's processes cannot
- tell each other their addresses (PMI), so that MPI_Init fails before NCCL begins: one of them does not reach mpirun, or
+ tell each other their addresses (PMI), so that MPI_Init fails before NCCL begins. One of them does not reach mpirun, or
  the program belongs to another MPI than mpirun ;
  let a plain program of MPI (hello world) run over the same hosts first. One MPI on all of them, and the mpirun of that
  with which the program was built (which mpirun; ldd PROGRAM | grep mpi). Host names must resolve on each host, ssh to

@@ -195,7 +195,7 @@ context has already been set ; the way to start processes was set twice ; set_st
 once, under `if __name__ == "__main__":`
 DataLoader timed out ; a worker of the data loader hangs, or reads for longer than the loader waits: it was not \
 killed ; py-spy dump of the worker tells what it reads: storage that hangs (state D in ps), a file that is no regular \
-one, a damaged sample. num_workers=0 shows it in the program itself
+one, a damaged sample. Or take num_workers=0, which shows it in the program
 DataLoader worker .{0,40}exited unexpectedly ; a worker of the data loader ended or hangs ; \
 num_workers=0 shows its own error; see dmesg for the OOM killer; more /dev/shm (--shm-size)
 out of resource: shared memory|num_stages ; a Triton kernel wants more shared memory than this GPU has ; smaller \

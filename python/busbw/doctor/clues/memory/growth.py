@@ -67,7 +67,7 @@ def _grown(texts: Sequence[Text], words: re.Pattern[str], whose: str, cure: str)
             (first, low, at), (last, high, end) = points[0], points[-1]
             alone, only = _alone(rank, ranks)
             return Sharper(
-                f"a {whose} memory is full because something of each step is kept{alone}: it grew by about "
+                f"a {whose} memory is full because something of each step is kept{alone}. It grew by about "
                 f"{_size(each)} a step, from {_size(low)} in step {first} to {_size(high)} in step {last}",
                 f"{only}{cure[0].upper() if only else cure[0]}{cure[1:]}",
                 (text.evidence(at), text.evidence(end)),

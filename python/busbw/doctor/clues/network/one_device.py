@@ -47,7 +47,7 @@ def over_one_device(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
         by = f" ({', '.join(releases)})" if releases else ""
         gdr = ", and without GPU Direct RDMA (no /GDRDMA behind it)" if plain else ""
         return Sharper(
-            f"{finding.title}: all channels between hosts go over one device, NET/{named(net, 30)}/{device}{few}{gdr}"
+            f"{finding.title}. All channels between hosts go over one device, NET/{named(net, 30)}/{device}{few}{gdr}"
             f"{by}",
             _FOR_EFA if net == _OF_EFA else finding.fix,
             (

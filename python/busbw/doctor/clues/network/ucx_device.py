@@ -32,8 +32,8 @@ def device_of_connection(finding: Finding, facts: Facts, texts: Sequence[Text]) 
     elsewhere = asked is not None and device not in names and bool(odd)
     said = f". UCX_NET_DEVICES={named(odd[0], 30)} names no device: NVIDIA's are mlx5_0 and so on" if elsewhere else ""
     right = (
-        "set UCX_NET_DEVICES to a device that reaches the peer, by its whole name (mlx5_0:1; ibv_devices lists them), "
-        "or to the Ethernet interface with UCX_TLS=tcp: MPI is needed for the start only. "
+        "set UCX_NET_DEVICES to a device that reaches the peer, by its whole name (mlx5_0:1; ibv_devices lists them). "
+        "Or to the Ethernet interface with UCX_TLS=tcp: MPI is needed for the start only. "
         if elsewhere
         else f"keep UCX off {device} (UCX_NET_DEVICES=mlx5_0:1 or the interface between the nodes with UCX_TLS=tcp), "
         "or mend its way. "

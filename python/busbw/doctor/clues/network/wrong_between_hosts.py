@@ -39,10 +39,10 @@ def wrong_over_network(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
     roce = ", over RoCE" if any(_ROCE.search(text.text) for text in texts) else ""
     port = f"one port without the bond ({bond}), " if bond else "another port or NIC, "
     return Sharper(
-        f"{finding.title.partition(': a GPU computes')[0]}: each rank has a host of its own, so that wrong values come "
+        f"{finding.title.partition(': a GPU computes')[0]}. Each rank has a host of its own, so that wrong values come "
         f"over the network between hosts{roce}{f' and the bond {bond}' if bond else ''}, or of one GPU alone",
         "find the part by the same test, one change at a time: NCCL_IB_DISABLE=1 (sockets), NCCL_NET_GDR_LEVEL=LOC (no "
-        f"GPU Direct RDMA), {port}and each host alone with two GPUs. Right without GPU Direct RDMA: ACS and IOMMU "
+        f"GPU Direct RDMA), {port}each host alone. Right without GPU Direct RDMA: ACS and IOMMU "
         "between GPU and NIC, slot, driver. Right over sockets: firmware of NIC and switch, OFED. Train nothing on it "
         "until then",
         seen,

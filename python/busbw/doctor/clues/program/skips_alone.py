@@ -54,8 +54,9 @@ def skips_alone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
         if not others:
             continue
         return Sharper(
-            f"rank {rank} left a batch out that the others computed ({named(_FRONT.sub('', last[0].strip()), 100)}), "
-            f"and with it the collectives of its gradients. Since then it is ahead of rank {', '.join(others[:6])}: "
+            f"rank {rank} left a batch out that the others computed ({named(_FRONT.sub('', last[0].strip()), 100)}). "
+            "With it, it left out the collectives of its gradients. Since then it is ahead of "
+            f"rank {', '.join(others[:6])}: "
             f"{finding.title.partition('; rank ' + rank + ' is past')[0]}",
             _CURE,
             (text.evidence(last.start()),),

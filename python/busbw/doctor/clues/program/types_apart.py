@@ -52,7 +52,7 @@ def types_apart(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
     if (own := _switched(texts)) is not None:
         text, found = own
         return Sharper(
-            f"{finding.title}: rank {found['rank']} alone changed its type ({named(_FRONT.sub('', found[0]), 110)})",
+            f"{finding.title}. Rank {found['rank']} alone changed its type ({named(_FRONT.sub('', found[0]), 110)})",
             "let no rank choose the type by itself: fix one type for the whole run. Or decide for all of them: "
             "all-reduce a flag (MAX) over the ranks, then change on all in the same step. What made that rank change, "
             "such as memory of a long sample, differs from rank to rank and is no fault",
