@@ -13,11 +13,12 @@ from busbw.doctor.finding import Finding
 from busbw.doctor.shown_texts import Text, named
 
 _NODES = re.compile(
-    r"\b(?:torchrun|torch\.distributed\.(?:run|launch)|accelerate launch)\b(?:[^\n]|\\\n){0,300}?"
-    r"--(?:nnodes|num_machines)[= ](?:\d{1,4}:)?(?P<n>\d{1,4})\b"
+    r"\b(?:torchrun|torch\.distributed\.(?:run|launch))\b(?:[^\n]|\\\n){0,300}?"
+    r"--nnodes[= ](?:\d{1,4}:)?(?P<n>\d{1,4})\b"
 )
 _MANY_RANKS = re.compile(r"--nproc[_-]per[_-]node[= ](?!1\b)\S")
 _SAYS = re.compile(r"^(?P<host>[A-Za-z0-9][\w.-]{0,80}):\d{1,9}:\d{1,9} \[\d{1,3}\] NCCL ", re.MULTILINE)
+_ENDED = re.compile(r"^srun: error: (?P<host>[A-Za-z][\w.-]{0,60}): task", re.MULTILINE)
 _TASKS = re.compile(r"srun: error: (?P<host>[A-Za-z][\w.-]{0,60}): tasks (?P<first>\d{1,6})-(?P<last>\d{1,6}): ")
 _SLURM = re.compile(r"^[^\n#]{0,80}\bsrun\b|^#SBATCH", re.MULTILINE)
 _MOST = 4000
@@ -27,7 +28,9 @@ def launchers_on_one_node(finding: Finding, facts: Facts, texts: Sequence[Text])
     """torchrun counts several nodes, one rank each, and all ranks that speak are of one host."""
     for text in texts:
         nodes = _NODES.search(text.text)
-        hosts = {found["host"] for found in islice(_SAYS.finditer(text.text), _MOST)}
+        said = (found["host"] for words in (_SAYS, _ENDED) for found in islice(words.finditer(text.text), _MOST))
+        # Some say a host's name with its domain; an address has none.
+        hosts = {host if host[0].isdecimal() else host.partition(".")[0] for host in said}
         if nodes is None or int(nodes["n"]) < 2 or len(hosts) != 1 or _MANY_RANKS.search(text.text):
             continue
         (host,) = hosts

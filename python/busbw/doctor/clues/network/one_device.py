@@ -33,10 +33,10 @@ def over_one_device(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     for text in texts:
         channels = list(islice(_CHANNEL.finditer(text.text), _MOST))
         devices = {(found["net"], found["device"]) for found in channels}
-        if len(channels) < 2 or len(devices) != 1:
+        if len(channels) < 2 or len(devices) != 1 or channels[0]["net"] == "Socket":
             continue
         net, device = next(iter(devices))
-        plain = not any(found["gdr"] for found in channels) and net != "Socket"
+        plain = not any(found["gdr"] for found in channels)
         count, version = _COUNT.search(text.text), _VERSION.search(text.text)
         plugin = _PLUGIN.search(text.text) if net == _OF_EFA else None
         few = f", on {int(count['n'])} channels" if count is not None and int(count["n"]) <= _FEW else ""

@@ -44,8 +44,8 @@ def _too_old(texts: Sequence[Text]) -> tuple[str, Evidence] | None:
 
 def _of_release(name: str, old: tuple[str, Evidence], seen: tuple[Evidence, ...]) -> Sharper:
     return Sharper(
-        f"{name} is loaded, and NCCL {old[0]} does not see it: before 2.23.4 it looks only for "
-        "/sys/kernel/mm/memory_peers/nv_mem, which this kernel's RDMA stack does not have. GPU Direct RDMA is off, and "
+        f"{name} is loaded, and NCCL {old[0]} does not see it. Before 2.23.4 it looks only for "
+        "/sys/kernel/mm/memory_peers/nv_mem, where this kernel's RDMA core has not registered it. GPU Direct RDMA is off, and "
         "all data goes through host memory",
         "take NCCL 2.23.4 or newer in the image (or by LD_PRELOAD), which looks for /sys/module/nvidia_peermem too. Or "
         "DMA-BUF (open kernel modules, kernel 5.12 and newer), or MLNX_OFED's RDMA modules and the module built for "
@@ -75,7 +75,9 @@ def not_registered(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sha
         # The open modules need no such module: where they run, something else is at fault.
         if not why or any(_OPEN.search(each.text) for each in texts):
             continue
-        if client is not None and not (apart or depends) and (old := _too_old(texts)) is not None:
+        # One that calls nothing of the RDMA core is of no use to a newer NCCL either.
+        bound = core is not None and apart is None and depends is None
+        if client is not None and bound and (old := _too_old(texts)) is not None:
             return _of_release(name, old, (text.evidence(loaded.start()), text.evidence(client.start())))
         closed = any(_CLOSED.search(each.text) for each in texts)
         dmabuf = ", and the closed modules of the driver have no DMA-BUF" if closed else ""
