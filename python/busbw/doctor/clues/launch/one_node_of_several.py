@@ -49,7 +49,7 @@ def launchers_on_one_node(finding: Finding, facts: Facts, texts: Sequence[Text])
                 if slurm
                 else "each on its own host, with its own node rank. "
             )
-            + "set_device by LOCAL_RANK is right as it is: each launcher's first rank is 0",
+            + "The device by LOCAL_RANK is right as it is: each launcher's first rank is 0",
             (
                 text.evidence(nodes.start()),
                 *((text.evidence(tasks.start()),) if tasks else ()),
