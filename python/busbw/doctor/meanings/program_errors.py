@@ -150,8 +150,8 @@ gpu_memory_utilization, lower max_model_len (--max-model-len) or max_num_seqs, o
 [Ff]ailed to connect to GCS ; the head node of Ray was not reached ; ray status on the head: `ray start --head` must \
 run there. Give workers its address on the network that nodes share, open port 6379 and Ray's other ports, the same \
 Ray on all nodes
-[Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; install the \
-same versions on all nodes: one image or environment for head and workers
+(?<!library )[Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; \
+install the same versions on all nodes: one image or environment for head and workers
 (?:decreas|reduc|lower)\w{0,4}\b.{0,40}mem[-_]fraction[-_]static ; the share of GPU memory for weights and KV cache \
 leaves too little for graphs and activations ; lower --mem-fraction-static, or use more GPUs (--tp)
 (?:increas|rais|larger|too small|[Nn]ot enough)\w{0,4}\b.{0,80}mem[-_]fraction[-_]static ; the share of GPU memory \

@@ -61,6 +61,8 @@ _TELLING = (
     r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"
     # Stacks, as py-spy and faulthandler print them.
     r"|^Process \d{1,9}: |^\s{4}[\w<>]{1,60} \([\w./<>-]{1,160}\.py:\d|\(most recent call first\)"
+    # Who passes without P2P says so.
+    r"|\bNCCL_P2P_(?:DISABLE=1|LEVEL=LOC)\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b"
 )

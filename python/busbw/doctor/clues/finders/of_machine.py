@@ -15,6 +15,7 @@ from busbw.doctor.clues.machine.apart import worn_memory
 from busbw.doctor.clues.machine.dimms import host_of_storm
 from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
+from busbw.doctor.clues.machine.lost_with_switches import lost_with_switches
 from busbw.doctor.clues.machine.machine_checks import host_of_check
 from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
 from busbw.doctor.clues.machine.platforms import buffers_without_peers, no_instance_of_aws
@@ -83,4 +84,5 @@ OF_MACHINE: Mapping[str, tuple[Finder, ...]] = {
     "machine-check": (host_of_check,),
     "nvlinks-down": (links_of_gpu,),
     "gpu-permission": (refused_by_cgroup,),
+    "gpu-off-bus": (lost_with_switches,),
 }
