@@ -116,7 +116,9 @@ def _too_short(finding: Finding, work: Work, shown: Sequence[Shown]) -> tuple[st
     needs = f", and at its pace all of it takes about {work.whole_s:.0f} s" if work.whole_s > waited else ""
     who = f"{by[0].replace('=', ' ')}: " if by else ""
     short = waited < _DEFAULT_S
-    default = f"the default is {_DEFAULT_S:.0f} s" if short else "set by hand, or an older default"
+    default = f"the default is {_DEFAULT_S:.0f} s"
+    if not short:
+        default = "the default" if waited == _DEFAULT_S else "set by hand, or an older default"
     return (
         f"; their time of {waited:g} s ({who}{default}) is too short for that{needs}",
         f"raise {by[0].rpartition(' ')[0].partition('=')[0] if by else 'that time'} above what the work takes"

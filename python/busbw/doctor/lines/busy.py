@@ -217,6 +217,7 @@ _NO_WORK = re.compile(
 _PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d{1,6})? ?%")
 _NAME = re.compile(r"(?<![\w.-])[A-Za-z_](?=[\w.-]{0,60}\d)[\w.-]{5,80}\w")
 """A file or folder of a checkpoint by its name, which has a number mostly."""
+_DONE = re.compile(r"\b(?:saved|written|committed|uploaded|is ready now)\b", re.IGNORECASE)
 _LEFT = re.compile(r"\[(?P<gone>\d[\d:]{3,8})<(?P<left>\d[\d:]{3,8}),")
 """How a bar of tqdm tells the time that is gone, and that which it expects."""
 _STEPS = re.compile(
@@ -271,6 +272,8 @@ class Busy:
         if not kind and mine is not None and steps and not _NO_WORK.search(line):
             kind = mine.kind  # the same rank goes on to count
         if not kind:
+            if self.open and _DONE.search(line):
+                self._saved(line)
             return False
         if kind == "save" and mine is not None and _SMALL.search(line):
             return True
@@ -279,7 +282,7 @@ class Busy:
         elif _is_ended(kind, line, steps):
             if mine is not None and mine.kind == kind:
                 del self.open[rank]
-            elif kind == "save" and not rank:
+            elif kind == "save":
                 self._saved(line)
             self._note_time(rank, Work(kind, number, line.strip()))
         elif rank in self.open or len(self.open) < _MOST:

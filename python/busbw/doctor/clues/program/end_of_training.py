@@ -26,7 +26,7 @@ _NOT = re.compile(r"\b(?:not|about to|will|to) (?:be )?(?:saved|written)|\b(?:fa
 _STEP = re.compile(
     r"'loss': ?[\d-]|\bloss ?[:=] ?\d|\b(?:iteration|step|iter) {0,4}\d{1,9}/ {0,4}\d|^\s{0,4}\d{1,2}%\|", re.IGNORECASE
 )
-_LINES = 12
+_LINES, _FEWEST = 12, 12
 _GATHERS = re.compile(r"GATHER")
 
 
@@ -62,7 +62,7 @@ def stood_after_saving(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
         if _SAVED.search(line) is None or _NOT.search(line):
             continue
         return Sharper(
-            f"after a checkpoint was saved ranks do not go on together ({named(line, 100)}): {finding.title}",
+            f"after a checkpoint was saved ranks do not go on together ({named(_said(line), 100)}): {finding.title}",
             "look what the program does behind the save on some ranks alone: deleting old checkpoints, an upload, a "
             "callback, an evaluation, a barrier behind a condition. py-spy dump --pid PID on all ranks shows who "
             "stands elsewhere; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (flight recorder) keeps what each rank called. "
@@ -70,6 +70,12 @@ def stood_after_saving(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
             (text.evidence(at),),
         )
     return None
+
+
+def _said(line: str) -> str:
+    """The message behind what a logger puts before it."""
+    message = line.rpartition("] ")[2]
+    return message if len(message) > _FEWEST else line
 
 
 def _before(texts: Sequence[Text]) -> Iterator[tuple[Text, int, str]]:

@@ -48,6 +48,8 @@ def out_of_step(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
     behind, front = places.get(low), places.get(high)
     if behind is None or front is None or not _OF_ALL.fullmatch(behind.op) or behind.ranks & front.ranks:
         return None
+    if (behind.op, behind.size) == (front.op, front.size):
+        return None  # one call of many alike is missing: who lags is all that is known
     # Old logs name no group, and numbers of two groups may stand side by side.
     if high - low > _NEAR and not any(_NAMED.search(text.text) for text in texts):
         return None

@@ -110,7 +110,9 @@ def _size(groups: Sequence[Mapping[str, str]]) -> int:
         low, high = sorted((int(each.get("in", "0")), int(each.get("out", "0"))))
         if low and ("GATHER" in each.get("op", "") or "SCATTER" in each.get("op", "")):
             sizes.add(high // low if high % low == 0 else 0)
-    return sizes.pop() if len(sizes) == 1 else 0
+    # Ranks that call different things under one number are not of one gather.
+    alike = len({each["op"] for each in groups if "op" in each}) == 1
+    return sizes.pop() if alike and len(sizes) == 1 else 0
 
 
 def _global(each: Mapping[str, str]) -> int:
