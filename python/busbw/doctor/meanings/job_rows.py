@@ -149,8 +149,8 @@ Mismatched \w{3,20} (?:operations|data types).{0,20}One rank (?:did an?|had type
  (?:did an?|had type) (?P<other>\w{2,20}) ; ranks hand Horovod one tensor for different calls: {one} and {other} ;
  let all ranks call the same operation with the same type under that name: no branch by rank around it
 Rank (?P<rank>\d{1,7}) has (?P<mine>\d{1,6}) params, while rank (?P<ref>\d{1,7}) has inconsistent (?P<zero>0|\d{7,20})
- params ; what came from rank {ref} as its number of parameters ({zero}) is none, so that its model may be the same: it
- was not in this check of DDP, or its answer was lost (rank {rank} has {mine}) ;
+ params ; what rank {ref} gave as its number of parameters ({zero}) is no count: it was not in this check of DDP, or its
+ answer was lost (rank {rank} has {mine}) ;
  look what that rank does while the others build DDP: a branch by rank, an evaluation, a save, or loading the best
  model at the end. Build DDP (accelerator.prepare, evaluate, predict) on all ranks at the same place, and put a barrier
  before it. Where all ranks are there, try all_reduce_perf between their GPUs, and NCCL_P2P_DISABLE=1
@@ -247,8 +247,8 @@ with family \d+ is neither AF_INET ; the address that NCCL is to connect to is n
 """,
     "rendezvous-timeout": r"""
 RendezvousConnectionError|connection to the C10d store has failed ; no connection to the rendezvous endpoint: no store
- is served there, or this node cannot reach it (where the first node itself gets none, it does not take the endpoint
- for its own) ;
+ is served there, or this node cannot reach it. Where the first node itself gets none, it does not take the endpoint
+ for its own ;
  on the node of --rdzv-endpoint see who listens: ss -ltn. Where nobody does, write the endpoint as that node knows
  itself (hostname -f, hostname -I, /etc/hosts), or --rdzv-conf is_host=1 there and is_host=0 on the others. Where it
  listens, open the port: nc -zv HOST PORT from the others. The same endpoint on all nodes
