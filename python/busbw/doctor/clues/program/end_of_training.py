@@ -22,7 +22,10 @@ _SAVED = re.compile(
     r"\b(?:saved|is ready now|written|committed)\b"
     r"|\b[Ss](?:aved|uccessfully saved)\b[^\n]{0,120}(?:checkpoint|model|states?\b|weights|\.pt\b|\.ckpt\b|safetensors)"
 )
-_NOT = re.compile(r"\b(?:not|about to|will|to) (?:be )?(?:saved|written)|\b(?:fail|error|[Cc]ould not)", re.IGNORECASE)
+_NOT = re.compile(
+    r"\b(?:not|about to|will|to) (?:be )?(?:saved|written)|\b(?:shard|part) \d|\b(?:fail|error|[Cc]ould not)",
+    re.IGNORECASE,
+)
 _STEP = re.compile(
     r"'loss': ?[\d-]|\bloss ?[:=] ?\d|\b(?:iteration|step|iter) {0,4}\d{1,9}/ {0,4}\d|^\s{0,4}\d{1,2}%\|", re.IGNORECASE
 )
