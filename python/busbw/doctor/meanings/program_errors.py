@@ -56,7 +56,8 @@ beside checkpointing
 finished reduction in the prior iteration|not used in producing loss|did not receive grad for rank ; some parameters \
 had no part in the loss on that rank, so that DDP waits for their gradients ; DDP(find_unused_parameters=True), or \
 freeze them (requires_grad=False); let every output of forward take part in the loss
-expects same model across all ranks|appears not to match sizes of the same param ; the model differs between ranks ; \
+expects same model across all ranks(?!.{0,60}inconsistent (?:0|\d{7,20}) params)|appears not to \
+match sizes of the same param ; the model differs between ranks ; \
 build it from one config, vocabulary and checkpoint on all ranks, with no branch by rank
 No backend type associated with device type ; a tensor lies on a device for which the process group has no backend ; \
 move it to the GPU (.to(device)) before the call, or init_process_group("cpu:gloo,cuda:nccl")

@@ -63,6 +63,9 @@ _TELLING = (
     r"|^Process \d{1,9}: |^\s{4}[\w<>]{1,60} \([\w./<>-]{1,160}\.py:\d|\(most recent call first\)"
     # Who passes without P2P says so.
     r"|\bNCCL_P2P_(?:DISABLE=1|LEVEL=LOC)\b"
+    # What stands before ranks that wait apart.
+    r"|\btrain_runtime\b|\bis ready now\b|\bException ignored in\b|^\W{0,4}rank {1,6}\d{1,6} = (?:nan|inf|\d)"
+    r"|\b(?:ckpt|checkpoint|save)\w{0,12}interval_\w{0,12}(?:minutes|seconds)\b|\bCUDA_VISIBLE_DEVICES\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b"
 )

@@ -22,6 +22,7 @@ from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
+from busbw.doctor.clues.launch.renumbered import takes_number_of_host
 from busbw.doctor.clues.launch.resized import no_fit
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
 from busbw.doctor.clues.launch.store_address import no_host_address, served_by_nobody
@@ -105,6 +106,7 @@ from busbw.doctor.clues.program.culprit_reports import culprit_of_report
 from busbw.doctor.clues.program.culprits import culprit
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.dumped_status import lags_by_dumps
+from busbw.doctor.clues.program.end_of_training import alone_after_training, stood_after_saving
 from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
@@ -115,10 +117,13 @@ from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.left_alone import leaves_before
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.locks import waits_for_locks
+from busbw.doctor.clues.program.lost_alarms import limit_was_lost
 from busbw.doctor.clues.program.master_ended import ended_as_it_should
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.models_apart import models_apart
+from busbw.doctor.clues.program.norms import norms_are_nan
 from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.out_of_step import out_of_step
 from busbw.doctor.clues.program.own_stop import stops_for_itself
 from busbw.doctor.clues.program.padded_apart import padded_apart
 from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
@@ -186,6 +191,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "python-exception": (
         *(refuses_other_size, without_tail, view_of_part, on_other_devices, names_apart, hidden_driver),
         *(launch_sizes, read_as_octal, index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
+        *(norms_are_nan,),
     ),
     "master-unreachable": (
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
@@ -216,7 +222,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
         *(fewer_than_tasks, libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none),
-        *(gpu_that_is_none, handed_on, fewer_gpus_listed),
+        *(gpu_that_is_none, handed_on, fewer_gpus_listed, takes_number_of_host),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
     "network-not-found": (libfabric_apart, plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
@@ -234,7 +240,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(reads_over_network, shorter_batch, lost_slots, uneven_micro_batches, stops_for_itself),
         *(waits_for_locks, launch_waits, decides_for_itself, resumed_apart, leaves_before, behind_main_process),
         *(uneven_batches, uneven_shards, bars_apart, ended_before, waits_for_loader, stacks_apart),
-        *(lags_by_dumps,),
+        *(lags_by_dumps, limit_was_lost, alone_after_training, stood_after_saving, out_of_step),
     ),
     "calls-differ": (decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
     "stuck-in-collective": (
