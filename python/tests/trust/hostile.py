@@ -74,6 +74,7 @@ def smi(count: int) -> bytes:
     return b"<nvidia_smi_log><driver_version>1</driver_version>" + b"".join(each) + b"</nvidia_smi_log>"
 
 
+LETTERS = str.maketrans("01", "xy")
 LINE_200_MB = b'{"schema":"' + b"x" * 200_000_000
 HOSTILE: dict[str, tuple[Callable[[], bytes], list[str]]] = {
     "dotted.toml": (lambda: b"a" + b".a" * 200_000 + b" = 1\n", ["gate", "GOOD", "--thresholds"]),
@@ -89,6 +90,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], list[str]]] = {
     "line.log": (lambda: b"# nThread 1\n" + b"1 " * 100_000_000, ["doctor"]),
     "indented.log": (
         lambda: b"".join(b" " * n + b"- x\n" for n in range(5000)),
+        ["doctor", "--collect", "NEW", "--log"],
+    ),
+    "letters.log": (
+        lambda: b"".join(format(n, "020b").translate(LETTERS).encode() * 48 + b"\n" for n in range(12_000)),
         ["doctor", "--collect", "NEW", "--log"],
     ),
     "deep.json": (lambda: b"[" * 5_000_000 + b"]" * 5_000_000, ["import", "--dry-run"]),

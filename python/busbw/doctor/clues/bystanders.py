@@ -11,6 +11,7 @@ _BYSTANDERS: Mapping[str, frozenset[str]] = {
     # Shared memory is what carries data where P2P and RDMA are not there.
     "shm-full": frozenset({"p2p-broken", "libibverbs-missing"}),
     "wrong-interface": frozenset({"libibverbs-missing"}),
+    "no-interface": frozenset({"libibverbs-missing"}),
     # The kernel warns of a sensor long before a NIC loses packets by it.
     "gpu-memory-error": frozenset({"nic-hot"}),
     "gpu-off-bus": frozenset({"nic-hot"}),

@@ -35,6 +35,8 @@ _TIME = re.compile(
     r"(?:timeout|timed out|wait timeout) after (?P<a>\d{1,9}) ?ms|\bTimeout\(ms\)=(?P<b>\d{1,9})", re.IGNORECASE
 )
 _OPTION = re.compile(r"(?<!\S)(?P<said>-{1,2}[\w-]{0,30}time-?out[\w-]{0,20}[= ](?P<n>\d{1,7}))\b", re.IGNORECASE)
+_BAR = re.compile(r"\|[^|\w]{8,400}\|")
+"""The picture in a bar of progress, which takes the place of its figures."""
 _DEFAULT_S = 600.0
 """PyTorch's own time for collectives of NCCL."""
 
@@ -68,7 +70,7 @@ def _told(finding: Finding, scans: Sequence[Scan], shown: Sequence[Shown]) -> Fi
     who = f"rank {rank}" if rank else "one rank" if len(scans) < 2 else f"the node of {source.rpartition('/')[2]}"
     who += "" if work.kind == "input" else " still"
     who = _silent_first(finding, scans) or who if who == "one rank still" else who
-    said = clean(shortened(work.text, _SHOWN)) + _pace(work)
+    said = clean(shortened(_BAR.sub("|", work.text), _SHOWN)) + _pace(work)
     # Who is at work was started, and is reached.
     title = finding.title.partition(": some node did not start")[0]
     short, cure, seen = _too_short(finding, work, shown)
@@ -113,11 +115,15 @@ def _too_short(finding: Finding, work: Work, shown: Sequence[Shown]) -> tuple[st
     )
     needs = f", and at its pace all of it takes about {work.whole_s:.0f} s" if work.whole_s > waited else ""
     who = f"{by[0].replace('=', ' ')}: " if by else ""
+    short = waited < _DEFAULT_S
+    default = f"the default is {_DEFAULT_S:.0f} s"
+    if not short:
+        default = "the default" if waited == _DEFAULT_S else "set by hand, or an older default"
     return (
-        f"; their time of {waited:g} s ({who}the default is {_DEFAULT_S:.0f} s) is too short for that{needs}",
+        f"; their time of {waited:g} s ({who}{default}) is too short for that{needs}",
         f"raise {by[0].rpartition(' ')[0].partition('=')[0] if by else 'that time'} above what the work takes"
-        f"{f' (more than {work.whole_s:.0f} s)' if needs else ''}, or leave the default, or do the work before "
-        "init_process_group(). Then: ",
+        f"{f' (more than {work.whole_s:.0f} s)' if needs else ''},{' or leave the default,' if short else ''} or do "
+        "the work before init_process_group(). Then: ",
         (by[1],) if by else (),
     )
 

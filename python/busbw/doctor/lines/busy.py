@@ -173,7 +173,9 @@ KINDS: Mapping[str, _Kind] = {
             "read",
             r"\b(?:scan(?:s|ning)?|open(?:s|ing)?|read(?:s|ing)?|extract(?:s|ing)?|unpack(?:s|ing)?|untar\w*|stag(?:e|ing)"
             r"|copy(?:ing)?|list(?:s|ing)?|stat)\b.{0,80}(?:\.(?:tar|tgz|zip|parquet|arrow|npy|bin|jsonl|tfrecord|h5|mds)\b"
-            r"|\b(?:shards?|members|archives?|parquet|index(?:es)?|files)\b)",
+            r"|\b(?:shards?|members|archives?|parquet|index(?:es)?|files)\b)"
+            # A bar without a name that counts bytes: steps of a training are no bytes.
+            r"|^\s{0,4}\d{1,3}%\|[^|]{0,200}\|[^\[]{1,60}\[\d[\d:]{3,8}<[\d:?]{1,8}, {1,4}[\d.]{1,16} ?[kMGTi]{0,2}B/s",
             "reads its part of the data",
             "look at what that rank reads: its storage and cache, an index that is missing, shards of equal size. Copy "
             "the data to a local disk, or make its index once before the job",
@@ -213,6 +215,11 @@ _NO_WORK = re.compile(
 )
 """What tells no event, or one of another kind."""
 _PERCENT = re.compile(r"\b(\d{1,3})(?:\.\d{1,6})? ?%")
+_NAME = re.compile(r"(?<![\w.-])[A-Za-z_](?=[\w.-]{0,60}\d)[\w.-]{5,80}\w")
+"""A file or folder of a checkpoint by its name, which has a number mostly."""
+_DONE = re.compile(r"\b(?:saved|written|committed|uploaded|is ready now)\b", re.IGNORECASE)
+_LEFT = re.compile(r"\[(?P<gone>\d[\d:]{3,8})<(?P<left>\d[\d:]{3,8}),")
+"""How a bar of tqdm tells the time that is gone, and that which it expects."""
 _STEPS = re.compile(
     r"(?<![\d/])(?!(?<=[Rr]ank )\d{1,12} of )(?!(?<=[Nn]ode )\d{1,12} of )(?!(?<=[Ee]poch )\d{1,12} of )"
     r"(\d{1,12})(?:/| of )(\d{1,12})(?![\d/])"
@@ -265,6 +272,8 @@ class Busy:
         if not kind and mine is not None and steps and not _NO_WORK.search(line):
             kind = mine.kind  # the same rank goes on to count
         if not kind:
+            if self.open and _DONE.search(line):
+                self._saved(line)
             return False
         if kind == "save" and mine is not None and _SMALL.search(line):
             return True
@@ -273,6 +282,8 @@ class Busy:
         elif _is_ended(kind, line, steps):
             if mine is not None and mine.kind == kind:
                 del self.open[rank]
+            elif kind == "save":
+                self._saved(line)
             self._note_time(rank, Work(kind, number, line.strip()))
         elif rank in self.open or len(self.open) < _MOST:
             self.open[rank] = Work(kind, number, line.strip(), whole_s=self._whole(rank, kind, line, steps))
@@ -280,6 +291,8 @@ class Busy:
 
     def _whole(self, rank: str, kind: str, line: str, steps: re.Match[str] | None) -> float:
         """How long all of a work takes that counts its steps, by the pace since its first line."""
+        if left := _LEFT.search(line):
+            return _seconds(left["gone"]) + _seconds(left["left"])
         now = moment_of(line) if steps is not None else None
         if steps is None or now is None:
             return 0.0
@@ -308,6 +321,13 @@ class Busy:
         every = (now - before.begun) / (count - 1) if now is not None and before.begun is not None else 0.0
         return Work("save", number, line.strip(), count, max(every, 0.0))
 
+    def _saved(self, line: str) -> None:
+        """What is saved under a name is so for the rank, too, that had told of it before: writers name no rank."""
+        names = set(_NAME.findall(line))
+        for rank, work in list(self.open.items()):
+            if work.kind == "save" and names & set(_NAME.findall(work.text)):
+                del self.open[rank]
+
     def _kind_of(self, line: str) -> str:
         """The kind of work that the line tells of: bars repeat, and no figure changes what they are of."""
         bare = line.translate(_ALIKE)
@@ -326,6 +346,14 @@ class Busy:
         before = self.long.get(rank)
         if seconds >= LONG_S and (before[0] < seconds if before else len(self.long) < _MOST):
             self.long[rank] = seconds, work
+
+
+def _seconds(clock: str) -> float:
+    """Seconds of a time as a bar shows it: minutes and seconds, with hours before them or without."""
+    total = 0
+    for part in clock.split(":"):
+        total = total * 60 + int(part or "0")
+    return float(total)
 
 
 def _first_of(found: re.Match[str] | None) -> str:

@@ -78,6 +78,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("file_baton", "filelock/_", "fcntl.flock", "fcntl.lockf", "lock_inode_wait", "fasteners/", "portalocker/"),
         *("not acquired on", "file lock '"),
         *("_reasons.active", "ar_sl_mask", "power brake", "cpus-per-task", "cpus/task", "rtx 40", "rtx 50"),
+        *("nccl_p2p_disable=1", "nccl_p2p_level=loc"),
         # Processes that say that they are alone.
         *("rank 0/1", "rank 0 of 1", "rank: 0/1", "rank=0/1", "rank 0 out of 1", "process 0 of 1", "world_size=1"),
         *("world_size: 1", "world_size 1", "world size: 1", "world size 1", "world size=1", "num_processes: 1"),

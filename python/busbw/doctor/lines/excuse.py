@@ -79,6 +79,12 @@ _FORCED = re.compile(
 _KILLED = re.compile(
     r"\bexitcode\W{1,4}-9\W.{0,40}\(pid: (?P<a>\d{1,9})\)|\(SIGKILL\) received by PID (?P<b>\d{1,9})\b"
 )
+_OF_STORE = re.compile(r"^\W{0,3}(?:\[rank\d{1,7}\]:)?\[W.{0,60}\b(?:TCPStore|Utils|socket)\.\wpp:\d{1,6}\]")
+"""A warning of PyTorch's store: of a connection that broke it says next that it tries again, or an error follows."""
+_BROKE = re.compile(r"reset by peer|Broken pipe|got 0 bytes|likely closed", re.IGNORECASE)
+_TRIES = re.compile(r"\bretrying \(try=(?P<number>\d{1,6}),")
+_FEW_TRIES, _STACK = 2, 80
+"""As many tries again are usual at a start; lines of a stack between the warning and the next try."""
 _IN_THREAD = re.compile(r"\bException in thread \S")
 """How Python tells of a thread that failed while the program goes on, or ends."""
 
@@ -87,7 +93,7 @@ class Kind(Enum):
     """By what an error is excused: its own words, a logger that told of it, or the end of the program around it.
 
     LOGGED is a traceback behind a record, WARNED behind one that only warns. RECORDED is a record that names an
-    exception in the same line.
+    exception in the same line. RETRIED is a connection that is tried again at once.
     """
 
     HANDLED = 1
@@ -95,6 +101,7 @@ class Kind(Enum):
     AT_EXIT = 3
     RECORDED = 4
     WARNED = 5
+    RETRIED = 6
 
 
 def is_handled(line: str) -> bool:
@@ -119,10 +126,13 @@ class Excused:
     _before: tuple[int, str] = (0, "")
     _open: Kind | None = None
     _forced: set[str] = field(default_factory=set)
+    _tries: list[tuple[int, int]] = field(default_factory=list)
 
     def passes(self, line: str, number: int) -> None:
         """Any line, after it was looked at: what stands before a traceback tells how it came into the log."""
         self._before = (number, line)
+        if "retrying (try=" in line and (tried := _TRIES.search(line)) and len(self._tries) < MOST:
+            self._tries.append((number, int(tried["number"])))
         if "forcefully" in line and (forced := _FORCED.search(line)) and len(self._forced) < MOST:
             self._forced.add(forced[1])
 
@@ -153,6 +163,8 @@ class Excused:
         if self._forced and (killed := _KILLED.search(line)) and (killed["a"] or killed["b"]) in self._forced:
             return True
         kind = self._open or (Kind.HANDLED if is_handled(line) else Kind.AT_EXIT if _AT_EXIT.search(line) else None)
+        if "[W" in line and _BROKE.search(line) and _OF_STORE.match(line):
+            kind = Kind.RETRIED
         recorded = kind is None and is_record(line)
         if (kind is None and not recorded) or len(self.lines) >= MOST:
             return False
@@ -180,6 +192,8 @@ class Excused:
                 over = number < max(alive, done)
             elif kind is Kind.RECORDED:
                 over = number < alive and not closed
+            elif kind is Kind.RETRIED:
+                over = self._was_tried_again(number)
             elif kind is Kind.WARNED and number < alive and not closed:
                 over = True  # who warns of what it caught, and works on, does without
             elif kind in (Kind.LOGGED, Kind.WARNED):
@@ -189,6 +203,11 @@ class Excused:
                 over = course.had_ended(alive, number)
             if not over:
                 look_for(line, number, candidates, hits, foreign=foreign)
+
+    def _was_tried_again(self, number: int) -> bool:
+        """Whether a broken connection was tried again behind that line, and few tries were made in all."""
+        soon = any(number <= line <= number + _STACK for line, _ in self._tries)
+        return soon and all(count <= _FEW_TRIES for _, count in self._tries)
 
 
 _TAKES_ANOTHER = frozenset({"gpu-not-visible"})

@@ -118,6 +118,8 @@ _OF_WRITER = re.compile(
     r"(?:[Hh]i|[Hh]ello|[Hh]ey|[Dd]ear|[Gg]ood (?:morning|day|evening)|[Tt]hanks)\b(?!:)"
     rf"|.{{0,300}}?\b(?:[Oo]ur|[Mm]y|me|I(?:'m|'ve)|(?:I|[Ww]e) {_OWN_ACT}"
     r"|[Ww]e(?:'re|'ve)|[Ss]omebody|[Aa]ny(?:body|one))\b"
+    r"|(?=.{40}).{0,200}?\b(?:ends|ended|fails|failed|crash(?:es|ed)|dies|died|stop(?:s|ped)|exit(?:s|ed)|abort(?:s|ed)"
+    r"|hangs|comes up|came up) with [\"'`\u201c\u2018][^\"\u201d]{3,200}[\"'`\u201d\u2019][^\"]{0,120}:\s*$"
     r"|.{0,300}?\b(?:since (?:today|yesterday|last|this|the (?:up|change|move|re))|again and again|tonight|sometimes"
     r"|every (?:time|night|day)|randomly)\b.{0,200}"
     r"\b(?:[Ll]ogs?|[Oo]utput|[Tt]race(?:back)?|[Dd]etails)\b.{0,30}:?\s*$)"

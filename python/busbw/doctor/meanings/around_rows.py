@@ -33,6 +33,11 @@ _FRACTION_CURE = (
     "a fraction, and no percentage. NCCL needs up to 2 GiB per GPU beside JAX's pool. P2P, driver and the "
     "program's calls are not at fault"
 )
+_BY_CLOCK = (
+    r"\b(?P<option>(?:ckpt|checkpoint|save|saving|snapshot)[\w-]{0,12}(?:interval|every|freq\w{0,6}|period)"
+    r"[\w-]{0,12}?(?:minutes|mins|seconds|secs|hours))\b['\"]?\s?[=: ]\s?(?!0+(?:\.0+)?(?:\s|$))\d"
+)
+"""How long a program waits from one checkpoint to the next, where no zero switches that off."""
 _WAKES = (
     r"(?:in |\.|rpc\(\")(?:wake_up|resume_memory_occupation)\b(?:[^\n]{0,300}\n){1,24}?[^\n]{0,200}[Oo]ut of memory"
 )
@@ -126,7 +131,26 @@ unrecognized arguments: (?P<arg>--local[-_]rank)\b ; the launcher passes {arg}, 
  take torchrun and read os.environ["LOCAL_RANK"], or let argparse know both: add_argument("--local-rank",
  "--local_rank", type=int). The variables of the launcher are there
 """,
+    "collective-mismatch collective-order": rf"""
+{_BY_CLOCK} ; {{title}}; each rank's own clock says when it saves ({{option}}), so that ranks save at different steps ;
+ let steps decide in place of a clock, or let rank 0 decide and broadcast it to all. Until then switch saving by time
+ off ({{option}}=0): if it passes so, this is the cause. A release of the framework in which rank 0 decides mends it,
+ too. The network has no part in it
+""",
     "illegal-access": r"""
+custom_all_reduce\.cuh:(?P<line>\d{1,6})\b[^\n]{0,20}illegal memory access && [Ff]lash[Ii]nfer
+ [Aa]ll-?[Rr]educe[^\n]{0,60}backend=(?P<backend>\w{2,12}) ;
+ {title}; it showed in the server's own all-reduce (custom_all_reduce.cuh:{line}), after FlashInfer's fused all-reduce
+ had begun (backend={backend}) ;
+ switch one after the other off to see which it is, as such errors are told late. First the fused one:
+ --compilation-config.pass_config.fuse_allreduce_rms=false, or VLLM_FLASHINFER_ALLREDUCE_BACKEND=trtllm. Then
+ --disable-custom-all-reduce, then --enforce-eager. CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer names the kernel.
+ A newer server with its flashinfer may mend it. NCCL and the network have no part in it
+custom_all_reduce\.cuh:(?P<line>\d{1,6})\b[^\n]{0,20}illegal memory access ;
+ {title}; it showed in the server's own all-reduce (custom_all_reduce.cuh:{line}), or in a kernel before it ;
+ try --disable-custom-all-reduce: where it stays, a kernel before it is at fault. Then --enforce-eager, another
+ attention and a newer server. CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer names the kernel. NCCL and the network have
+ no part in it
 File "[^"\n]{0,200}/(?P<file>(?:vllm_flash_attn|flash_attn|flashinfer|xformers|attention/backends)/[\w/]{1,80}\.py)",
  line (?P<line>\d{1,6}) && (?:Error in model execution|execute_model)[^\n]{0,80}input dumped to (?P<dump>/[^\s)]{2,120})
  ; {title}; it was seen in the server's attention ({file}, line {line}) ;

@@ -127,6 +127,11 @@ index out of bounds|sizes\[i\]|IndexKernel|ScatterGather|index_size ; an index i
  with CUDA_LAUNCH_BLOCKING=1 to see the line
 """,
     "collective-mismatch": r"""
+SequenceNumber=(?P<one>\d{1,12}),? ?OpType=\w{1,40}.{0,200}but Rank \d.{0,80}?SequenceNumber=(?!(?P=one)\b)\d{1,12} ;
+ {title} ;
+ one of them made more calls before it, in this process group: look for a barrier, broadcast or reduce that not all
+ ranks reach, or reach twice. Where the job passes without TORCH_DISTRIBUTED_DEBUG=DETAIL, the check itself may
+ count calls apart: a newer PyTorch, or leave DETAIL out
 /job:localhost/\S{1,80} is joining (?:a )?group with size (?P<new>\d{1,6}), but that group has size (?P<old>\d{1,6}) ;
  one process made strategies of different size one after the other ({old} GPUs, then {new}): TensorFlow gives both the
  same group key (MirroredStrategy) ;
@@ -143,8 +148,14 @@ Mismatched \w{3,20} tensor shapes.{0,120}?shape (?P<one>\[[\d, ]{1,80}\]).{0,60}
 Mismatched \w{3,20} (?:operations|data types).{0,20}One rank (?:did an?|had type) (?P<one>\w{2,20}), but another rank
  (?:did an?|had type) (?P<other>\w{2,20}) ; ranks hand Horovod one tensor for different calls: {one} and {other} ;
  let all ranks call the same operation with the same type under that name: no branch by rank around it
-Rank (?P<rank>\d{1,7}) has (?P<mine>\d{1,9}) params, while rank 0 has inconsistent (?P<zero>\d{1,9}) ; the model of rank
- {rank} has {mine} parameters, and that of rank 0 has {zero} ;
+Rank (?P<rank>\d{1,7}) has (?P<mine>\d{1,6}) params, while rank (?P<ref>\d{1,7}) has inconsistent (?P<zero>0|\d{7,20})
+ params ; what rank {ref} gave as its number of parameters ({zero}) is no count: it was not in this check of DDP, or its
+ answer was lost (rank {rank} has {mine}) ;
+ look what that rank does while the others build DDP: a branch by rank, an evaluation, a save, or loading the best
+ model at the end. Build DDP (accelerator.prepare, evaluate, predict) on all ranks at the same place, and put a barrier
+ before it. Where all ranks are there, try all_reduce_perf between their GPUs, and NCCL_P2P_DISABLE=1
+Rank (?P<rank>\d{1,7}) has (?P<mine>\d{1,9}) params, while rank (?P<ref>\d{1,7}) has inconsistent (?P<zero>\d{1,9})\b ;
+ the model of rank {rank} has {mine} parameters, and that of rank {ref} has {zero} ;
  build the same model on all ranks: the same config, code and checkpoint, no layer by a condition that differs per rank,
  the same parameters frozen. Print len(list(model.parameters())) per rank before DDP
 \[(?P<rank>\d{1,7})\]: params\[(?P<which>\d{1,7})\] in this process with sizes (?P<sizes>\[[\d, ]{0,80}\]) appears
@@ -190,9 +201,10 @@ Blocking and nonblocking ; one group holds blocking and nonblocking communicator
  the calls that are not captured in a group of their own
 watchdog thread terminated.{0,120}captur ; PyTorch's NCCL watchdog thread asked the GPU for an event while a CUDA graph
  was captured, and that ended the capture: a race in PyTorch ;
- a newer PyTorch, and a newer vLLM or other server, which capture so that the watchdog does not disturb
- (capture_error_mode="thread_local"). Until then without graphs: --enforce-eager, --disable-cuda-graph; it may also
- succeed when started again
+ a newer PyTorch, whose watchdog leaves captures alone. In a program of your own wait for earlier collectives before the
+ capture (torch.cuda.synchronize), and use torch.cuda.graph(g, capture_error_mode="thread_local"). Or switch its graphs
+ off. For servers a newer release; until then --enforce-eager (vLLM), --disable-cuda-graph (SGLang). It may also succeed
+ when started again
 (?:ProcessGroupNCCL|[Ww]atchdog).{0,240}captur ; a CUDA graph was captured while PyTorch's watchdog thread asked CUDA
  for the state of a collective, which a capture forbids to all threads ;
  torch.cuda.graph(g, capture_error_mode="thread_local"), and a newer PyTorch, whose watchdog leaves captures alone. Wait
@@ -234,6 +246,12 @@ with family \d+ is neither AF_INET ; the address that NCCL is to connect to is n
  from PORT or MASTER_PORT, which the login shell or the platform may have set (echo $PORT); unset that. End nothing
 """,
     "rendezvous-timeout": r"""
+RendezvousConnectionError|connection to the C10d store has failed ; no connection to the rendezvous endpoint: no store
+ is served there, or this node cannot reach it. Where the first node itself gets none, it does not take the endpoint
+ for its own ;
+ on the node of --rdzv-endpoint see who listens: ss -ltn. Where nobody does, write the endpoint as that node knows
+ itself (hostname -f, hostname -I, /etc/hosts), or --rdzv-conf is_host=1 there and is_host=0 on the others. Where it
+ listens, open the port: nc -zv HOST PORT from the others. The same endpoint on all nodes
 [Ss]hutdown barrier|Barrier_id: ?Shutdown ; some processes of a JAX job came to their end, and others did not come to
  the shutdown barrier: they still compute or wait, or had crashed ;
  read the logs of the tasks that the barrier names: what they did last. All processes must run the same computations,

@@ -246,6 +246,11 @@ FailedMount|MountVolume|AttachVolume ; a volume of the pod cannot be mounted ;
  run with num_workers=0 to see its error; mostly /dev/shm is too small or the host's memory is full (dmesg)
 EngineDead|[Ee]ngine core ; the server's engine process died ;
  read the engine's own traceback, which stands before this line (EngineCore pid=...)
+Signal 11 \(SIGSEGV\)|exitcode *: *-11\b ; {title} ;
+ get the stack of the crash: run it again with PYTHONFAULTHANDLER=1 (python -X faulthandler), or under gdb --args. With
+ one process first, python SCRIPT without the launcher. Most often it is native code of a package that was not built for
+ this PyTorch or GPU (flash-attn, xformers, deepspeed, own extensions): reinstall it to fit. Errors of other ranks
+ follow
 """,
     "job-cancelled": r"""
 SPOT|Spot|nstance will be (?:interrupted|terminated|stopped)|REBALANCE|Soft Off|HOST_MAINTENANCE ; the cloud took the

@@ -133,6 +133,14 @@ NET/OFI|libfabric|fi_getinfo|aws-ofi ; the plugin for libfabric (EFA) found no p
 \bgIB\b ; Google's plugin for RDMA (gIB) did not start ;
  mount /usr/local/gib with the plugin of this machine type, source its set_nccl_env.sh, give the pod all RDMA networks
 """,
+    "slingshot": r"""
+(?:valid|default) (?:default )?(?:rgroup|VNI)[\w ]{0,12}(?:and (?:vni|rgroup))? for (?P<nic>cxi\d{1,2}) ;
+ Slingshot has no service and network number (VNI) for this job on {nic}: it was started without, or plugin and
+ libfabric do not fit each other ;
+ start the ranks by srun on a Slurm with HPE's Slingshot plugin (srun --network=job_vni or single_node_vni; cxi_service
+ list, env | grep SLINGSHOT_ in the job). In containers hand on /dev/cxi* and the SLINGSHOT_ variables. Then use a
+ release of aws-ofi-nccl that fits this libfabric (old ones fail with -38, Function not implemented)
+""",
     "gpu-slowdown": r"""
 clocks are limited to \d{2,5} MHz(?: by hand| of)|clocks set by hand ; somebody set a GPU's clock low (nvidia-smi -ac or
  -lgc), and nothing set it back ;

@@ -71,6 +71,28 @@ Failed to open libibverbs && \buverbs\d{1,3}\b[^\n]{0,80}$ && !dlv?sym failed ; 
  ibverbs-providers and rdma-core in the image (apt-get, dnf), on all nodes; ldconfig -p lists libibverbs.so.1 then, and
  NCCL says NET/IB : Using. Devices, ports and drivers are there; plugin and GPU Direct come after it
 """,
+    "memlock": r"""
+[Cc]all to ibv_create_(?P<what>qp|cq) failed[ \t]*$ && !Cannot allocate memory|errno 12\b|\[12\] ; RDMA's own objects
+ could not be made (ibv_create_{what}, without its reason): mostly the limit on locked memory (memlock) is too low for
+ RDMA ; {fix}. In containers --cap-add=IPC_LOCK and --device=/dev/infiniband belong to it. The peer and the cables have
+ no part in it
+""",
+    "driver-not-loaded container-start": r"""
+load library failed: libnvidia-ml\.so\.1 && ^\| NVIDIA-SMI \d|^GPU 0: NVIDIA|^\|[^\n]{0,60}Driver Version: \d{3} ; the
+ container toolkit finds no libnvidia-ml.so.1, though the host has the driver (nvidia-smi works): the loader does not
+ know its folder, or Docker runs in a box of its own ; sudo ldconfig, then ldconfig -p must list libnvidia-ml.so.1 (else
+ its folder into /etc/ld.so.conf.d). Docker as a snap, or Docker Desktop, does not see the host's driver: take
+ docker-ce (docker context use default). The toolkit's version and the GPU are not at fault
+load library failed: libnvidia-ml\.so\.1 ; the driver's library libnvidia-ml.so.1 is not on this host, or the loader
+ does not find it: NVIDIA's driver is not installed there ; install the driver for this system's kernel (nvidia-smi
+ must work on the host), then sudo ldconfig, and try again. The container toolkit brings no driver of its own, and is
+ right. In WSL the driver is that of Windows: wsl --update. Docker as a snap does not see the host's driver
+""",
+    "gpu-memory-error": r"""
+^\s{0,24}Pending {2,}: Yes && !\bXid\b|ECC error|Failure Occurred {1,}: Yes|Pending Page Blacklist {1,}: Yes|uncorrected
+ ; a row of a GPU's memory had an error and waits to be replaced by a spare one (Pending: Yes): the GPU's next reset
+ does it ; {fix}
+""",
     "plugin-system-old": r"""
 \bprovider: efa\b|\bFI_PROVIDER=efa|^\s{0,40}hca_id:\s{1,8}rdmap|/opt/amazon/(?:efa|ofi-nccl)\b && Using network Socket
  ; {title}. NCCL goes over sockets by it, though EFA is there ; install aws-ofi-nccl within the image (efa_installer.sh

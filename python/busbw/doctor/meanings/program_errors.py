@@ -56,7 +56,8 @@ beside checkpointing
 finished reduction in the prior iteration|not used in producing loss|did not receive grad for rank ; some parameters \
 had no part in the loss on that rank, so that DDP waits for their gradients ; DDP(find_unused_parameters=True), or \
 freeze them (requires_grad=False); let every output of forward take part in the loss
-expects same model across all ranks|appears not to match sizes of the same param ; the model differs between ranks ; \
+expects same model across all ranks(?!.{0,60}inconsistent (?:0|\d{7,20}) params)|appears not to \
+match sizes of the same param ; the model differs between ranks ; \
 build it from one config, vocabulary and checkpoint on all ranks, with no branch by rank
 No backend type associated with device type ; a tensor lies on a device for which the process group has no backend ; \
 move it to the GPU (.to(device)) before the call, or init_process_group("cpu:gloo,cuda:nccl")
@@ -150,8 +151,8 @@ gpu_memory_utilization, lower max_model_len (--max-model-len) or max_num_seqs, o
 [Ff]ailed to connect to GCS ; the head node of Ray was not reached ; ray status on the head: `ray start --head` must \
 run there. Give workers its address on the network that nodes share, open port 6379 and Ray's other ports, the same \
 Ray on all nodes
-[Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; install the \
-same versions on all nodes: one image or environment for head and workers
+(?<!library )[Vv]ersion mismatch|cluster was started with ; nodes run different versions of a program or of Python ; \
+install the same versions on all nodes: one image or environment for head and workers
 (?:decreas|reduc|lower)\w{0,4}\b.{0,40}mem[-_]fraction[-_]static ; the share of GPU memory for weights and KV cache \
 leaves too little for graphs and activations ; lower --mem-fraction-static, or use more GPUs (--tp)
 (?:increas|rais|larger|too small|[Nn]ot enough)\w{0,4}\b.{0,80}mem[-_]fraction[-_]static ; the share of GPU memory \

@@ -6,34 +6,44 @@ from busbw.doctor.clues.finders.finder import Finder
 from busbw.doctor.clues.launch.begins import first_node_late
 from busbw.doctor.clues.launch.clocks import clocks_apart
 from busbw.doctor.clues.launch.conf_origin import from_conf
+from busbw.doctor.clues.launch.containers_meet import containers_over_hosts
 from busbw.doctor.clues.launch.coordinators_apart import coordinators_apart
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
 from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
 from busbw.doctor.clues.launch.gpus_of_tasks import fewer_than_tasks
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.handed_on import handed_on
+from busbw.doctor.clues.launch.horovod_ranks import same_in_horovod
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
 from busbw.doctor.clues.launch.launched import launchers_per_node, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
-from busbw.doctor.clues.launch.one_node_of_several import gpus_times_ranks, launchers_on_one_node, one_name_of_hosts
+from busbw.doctor.clues.launch.one_node_of_several import (
+    gpus_times_ranks,
+    launchers_on_one_node,
+    one_name_of_hosts,
+)
 from busbw.doctor.clues.launch.pods import pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
+from busbw.doctor.clues.launch.renumbered import takes_number_of_host
 from busbw.doctor.clues.launch.resized import no_fit
 from busbw.doctor.clues.launch.second_in_step import second_in_step
 from busbw.doctor.clues.launch.starts import spawned_twice, without_srun, worlds_apart
+from busbw.doctor.clues.launch.store_address import no_host_address, served_by_nobody
 from busbw.doctor.clues.launch.tasks import tasks_overridden
 from busbw.doctor.clues.launch.unequal_nodes import file_left_over, worlds_of_nodes
+from busbw.doctor.clues.launch.unhealthy_gpus import marked_unhealthy
 from busbw.doctor.clues.launch.world_by_hand import world_by_hand
 from busbw.doctor.clues.machine.apart import slow_by_one
 from busbw.doctor.clues.machine.devices import gpu_that_is_none, parts_that_are_none, plugin_beside_path
 from busbw.doctor.clues.machine.fabric_versions import of_another_release
+from busbw.doctor.clues.machine.faults_of_all import faults_of_all
 from busbw.doctor.clues.machine.faulty_card import stops_all
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
-from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain
+from busbw.doctor.clues.machine.imex_domain import session_of_host, without_domain, without_racks
 from busbw.doctor.clues.machine.imex_nodes import node_apart
 from busbw.doctor.clues.machine.imex_service import service_down
 from busbw.doctor.clues.machine.platforms import interface_with_address, no_instance_of_aws
@@ -89,6 +99,7 @@ from busbw.doctor.clues.network.ray_addresses import addresses_of_ray
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.shared_address import one_address_of_two, within_one_host
+from busbw.doctor.clues.network.side_channel import side_channel_without_address
 from busbw.doctor.clues.network.small_frames import lost_by_size
 from busbw.doctor.clues.network.tunnels import first_is_tunnel
 from busbw.doctor.clues.network.ucx import built_without_cuda
@@ -102,6 +113,7 @@ from busbw.doctor.clues.program.culprit_reports import culprit_of_report
 from busbw.doctor.clues.program.culprits import culprit
 from busbw.doctor.clues.program.decisions import decides_for_itself
 from busbw.doctor.clues.program.dumped_status import lags_by_dumps
+from busbw.doctor.clues.program.end_of_training import alone_after_training, stood_after_saving
 from busbw.doctor.clues.program.ended_before import ended_before
 from busbw.doctor.clues.program.failed_in_horovod import failed_itself
 from busbw.doctor.clues.program.filtered import leaves_samples_out
@@ -113,10 +125,13 @@ from busbw.doctor.clues.program.launch_sizes import launch_sizes
 from busbw.doctor.clues.program.left_alone import leaves_before
 from busbw.doctor.clues.program.loader_of_lagging import waits_for_loader
 from busbw.doctor.clues.program.locks import waits_for_locks
+from busbw.doctor.clues.program.lost_alarms import limit_was_lost
 from busbw.doctor.clues.program.master_ended import ended_as_it_should
 from busbw.doctor.clues.program.micro_batches import uneven_micro_batches
 from busbw.doctor.clues.program.models_apart import models_apart
+from busbw.doctor.clues.program.norms import norms_are_nan
 from busbw.doctor.clues.program.operations import counted_apart
+from busbw.doctor.clues.program.out_of_step import out_of_step
 from busbw.doctor.clues.program.own_stop import stops_for_itself
 from busbw.doctor.clues.program.padded_apart import padded_apart
 from busbw.doctor.clues.program.parts_of_tensors import on_other_devices, view_of_part
@@ -142,13 +157,14 @@ from busbw.doctor.clues.program.triton_kernels import kernel_of_triton
 from busbw.doctor.clues.program.types_apart import types_apart
 from busbw.doctor.clues.releases.drivers_apart import older_on_a_host
 from busbw.doctor.clues.releases.known_bugs import lost_slots, without_tail
+from busbw.doctor.clues.releases.libfabric_apart import libfabric_apart
 from busbw.doctor.clues.releases.loaded_nccl import older_than_installed
 from busbw.doctor.clues.releases.packages_apart import packages_apart
 from busbw.doctor.clues.releases.passes_with import passes_with_other
 from busbw.doctor.clues.releases.releases_apart import releases_apart
 
 OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
-    "no-interface": (family_without_address, not_listed),
+    "no-interface": (side_channel_without_address, family_without_address, not_listed),
     "mixed-networks": (not_listed,),
     "hca-not-found": (not_given,),
     "version-mismatch": (not_listed, packages_apart, older_than_installed),
@@ -157,12 +173,12 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(ranks_on_two_hosts, file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun),
         *(closed_by_zone, blocked_ports),
     ),
-    "nccl-error": (passes_with_other, blocked_ports, older_than_installed),
+    "nccl-error": (passes_with_other, blocked_ports, older_than_installed, containers_over_hosts),
     "nccl-internal": (passes_with_other, packages_apart, older_than_installed),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
     "ssh-launch": (worker_not_ready,),
-    "slurm-resources": (plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
+    "slurm-resources": (marked_unhealthy, plugin_that_ends, libraries_upgraded, pending_pod, unplaced, not_counted),
     "rank-count": (packages_apart, no_fit, same_node_rank, sequence_in_parts),
     "gpu-memory-full": (
         *(grows_each_step, holder_of_memory, held_before_start, of_llama, of_allocator, part_of_server),
@@ -183,21 +199,16 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "driver-mismatch": (libraries_upgraded, hidden_driver),
     "worlds-of-one": (without_launcher,),
     "python-exception": (
+        hangs_in_file,
         *(refuses_other_size, without_tail, view_of_part, on_other_devices, names_apart, hidden_driver),
-        *(
-            hangs_in_file,
-            launch_sizes,
-            read_as_octal,
-            index_of_first_node,
-            on_another_disk,
-            hub_limits,
-            split_of_checkpoint,
-        ),
+        *(launch_sizes, read_as_octal, index_of_first_node, on_another_disk, hub_limits, split_of_checkpoint),
+        *(norms_are_nan,),
     ),
     "master-unreachable": (
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
         *(given_by_program, address_of_node, port_without_answer, ranks_on_two_hosts),
+        *(no_host_address, served_by_nobody),
     ),
     "ib-completion-error": (
         *(fabric_devices, kinds_apart, forced_relaxed, end_that_counts, rails_in_one_subnet, lost_between),
@@ -210,69 +221,44 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
     ),
     "duplicate-gpu": (
-        *(
-            launchers_on_one_node,
-            fewer_than_tasks,
-            node_twice,
-            fewer_gpus_given,
-            launchers_per_node,
-            given_the_same,
-            local_rank_alike,
-        ),
-        *(handed_on, fewer_gpus_listed),
+        launchers_on_one_node,
+        *(fewer_than_tasks, node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
+        *(handed_on, fewer_gpus_listed, same_in_horovod),
     ),
     "rendezvous-timeout": (
-        *(
-            coordinators_apart,
-            overlay_dropped,
-            group_of_few,
-            file_of_earlier_run,
-            group_of_some,
-            read_as_octal,
-            name_of_own_host,
-        ),
+        coordinators_apart,
+        *(overlay_dropped, group_of_few, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host),
         *(ids_apart, tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike),
         *(evaluated_in_batch, given_by_program, address_of_node, port_without_answer, worlds_of_nodes),
-        *(ranks_on_two_hosts,),
+        *(ranks_on_two_hosts, no_host_address, served_by_nobody),
     ),
     "port-in-use": (several_launchers, launchers_per_node, nodes_alike, holder_of_port, taken_by_connection),
     "gpu-not-visible": (
-        *(
-            one_name_of_hosts,
-            gpus_times_ranks,
-            fewer_than_tasks,
-            libraries_upgraded,
-            fewer_gpus_given,
-            hidden_driver,
-            parts_that_are_none,
-        ),
-        *(gpu_that_is_none, handed_on, fewer_gpus_listed),
+        *(one_name_of_hosts, gpus_times_ranks),
+        *(fewer_than_tasks, libraries_upgraded, fewer_gpus_given, hidden_driver, parts_that_are_none),
+        *(gpu_that_is_none, handed_on, fewer_gpus_listed, takes_number_of_host),
     ),
     "net-plugin-not-found": (not_installed, plugin_beside_path),
-    "network-not-found": (plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
+    "network-not-found": (libfabric_apart, plugin_too_old, not_given, plugin_beside_path, no_instance_of_aws),
     "collective-mismatch": (
-        *(skips_alone, leaves_branch_out, reads_over_network, shorter_batch, failed_itself, without_gradients, culprit),
+        skips_alone,
+        *(leaves_branch_out, reads_over_network, shorter_batch, failed_itself, without_gradients, culprit),
         *(decides_for_itself, resumed_apart, apart_in_horovod, leaves_before, types_apart, models_apart),
         *(behind_main_process, saves_alone, leaves_samples_out, uneven_batches, counted_apart),
         *(culprit_of_report, waits_for_loader, padded_apart),
     ),
     "collective-order": (
-        *(skips_alone, leaves_branch_out, decides_for_itself, resumed_apart, behind_main_process, saves_alone),
+        skips_alone,
+        *(leaves_branch_out, decides_for_itself, resumed_apart, behind_main_process, saves_alone),
         *(uneven_batches, uneven_gather),
     ),
     "watchdog-timeout": (
-        *(
-            skips_alone,
-            unequal_transfers,
-            reads_over_network,
-            shorter_batch,
-            lost_slots,
-            uneven_micro_batches,
-            stops_for_itself,
-        ),
+        skips_alone,
+        *(reads_over_network, shorter_batch, lost_slots, uneven_micro_batches, unequal_transfers),
+        stops_for_itself,
         *(waits_for_locks, launch_waits, decides_for_itself, resumed_apart, leaves_before, behind_main_process),
         *(uneven_batches, uneven_shards, bars_apart, ended_before, waits_for_loader, stacks_apart),
-        *(lags_by_dumps,),
+        *(lags_by_dumps, limit_was_lost, alone_after_training, stood_after_saving, out_of_step),
     ),
     "pmi": (second_in_step,),
     "calls-differ": (skips_alone, decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
@@ -293,11 +279,11 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "message-truncated": (shorter_batch, packages_apart, forced_relaxed, models_apart, releases_apart),
     "gdr-differs": (not_registered,),
     "stands-still": (lost_slots, launch_waits, stacks_apart),
-    "imex": (node_apart, service_down, session_of_host, without_domain),
+    "imex": (node_apart, service_down, session_of_host, without_domain, without_racks),
     "crash-in-library": (passes_with_other, built_without_cuda),
     "process-crashed": (passes_with_other, built_without_cuda),
     "illegal-access": (passes_with_other, stops_all, beyond_positions, kernel_of_triton),
-    "gpu-exception": (stops_all,),
+    "gpu-exception": (stops_all, faults_of_all),
     "mpi-launch": (closed_by_zone,),
     "slurm-setup": (clocks_apart, not_counted),
     "slurm-error": (not_counted,),

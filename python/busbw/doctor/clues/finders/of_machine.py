@@ -15,6 +15,7 @@ from busbw.doctor.clues.machine.apart import worn_memory
 from busbw.doctor.clues.machine.dimms import host_of_storm
 from busbw.doctor.clues.machine.flat_guest import flat_in_guest
 from busbw.doctor.clues.machine.hidden_driver import hidden_driver
+from busbw.doctor.clues.machine.lost_with_switches import lost_with_switches
 from busbw.doctor.clues.machine.machine_checks import host_of_check
 from busbw.doctor.clues.machine.no_p2p_by_make import none_by_make
 from busbw.doctor.clues.machine.nvlinks import counting_link, links_of_gpu
@@ -22,6 +23,7 @@ from busbw.doctor.clues.machine.platforms import buffers_without_peers, no_insta
 from busbw.doctor.clues.machine.slots import narrow_slot
 from busbw.doctor.clues.machine.topology_missing import file_not_opened
 from busbw.doctor.clues.machine.worn_card import one_card, rank_of_card
+from busbw.doctor.clues.memory.bare_kill import killed_by_whom
 from busbw.doctor.clues.memory.cgroups import limit_of_cgroup
 from busbw.doctor.clues.memory.copies import copies_of_model
 from busbw.doctor.clues.memory.full_disk import full_mount
@@ -52,7 +54,7 @@ from busbw.doctor.clues.releases.wrong_by_release import right_with_others
 OF_MACHINE: Mapping[str, tuple[Finder, ...]] = {
     "host-memory": (
         *(full_state_on_all, of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step),
-        *(killed_at_limit, limit_of_cgroup, limit_of_step),
+        *(killed_at_limit, limit_of_cgroup, limit_of_step, killed_by_whom),
     ),
     "shm-full": (left_in_shm,),
     "library-not-found": (not_passed_by_mpirun, hidden_driver),
@@ -85,4 +87,5 @@ OF_MACHINE: Mapping[str, tuple[Finder, ...]] = {
     "machine-check": (host_of_check,),
     "nvlinks-down": (links_of_gpu,),
     "gpu-permission": (refused_by_cgroup,),
+    "gpu-off-bus": (lost_with_switches,),
 }

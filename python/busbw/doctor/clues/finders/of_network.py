@@ -32,6 +32,7 @@ from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
 from busbw.doctor.clues.network.mr_table import full_of_registrations
+from busbw.doctor.clues.network.named_peers import peers_by_name
 from busbw.doctor.clues.network.named_port import one_port_down
 from busbw.doctor.clues.network.neighbours import rail_apart, unresolved
 from busbw.doctor.clues.network.nic_states import forced_relaxed, none_active
@@ -86,7 +87,7 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
         *(lost_between, mtu_differs),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
-        *(one_peer_alone,),
+        *(one_peer_alone, peers_by_name),
     ),
     "ib-connect-timeout": (
         *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),

@@ -46,7 +46,31 @@ def file_of_earlier_run(finding: Finding, facts: Facts, texts: Sequence[Text]) -
             "NCCL_SOCKET_IFNAME and the firewall are not at fault",
             (text.evidence(method.start()), text.evidence(row.start("name"))),
         )
-    return None
+    return _nobody_there(finding, texts)
+
+
+_OWN = re.compile(r"NCCL INFO (?:Bootstrap|NET/Socket) ?: ?Using (?P<list>[^\n]{4,400})")
+_REFUSED = re.compile(r"[Rr]efused|errno[ :=]{1,3}111\b")
+
+
+def _nobody_there(finding: Finding, texts: Sequence[Text]) -> Sharper | None:
+    """Nothing tells the file's age, and the address that it gave is of none of the hosts that speak here."""
+    said = [seen.fact for seen in finding.evidence if _REFUSED.search(seen.fact)]
+    peer = next((found for fact in said if (found := _PEER.search(fact))), None)
+    method = next(((text, found) for text in texts if (found := _INIT.search(text.text))), None)
+    own = " ".join(found["list"] for text in texts for found in _OWN.finditer(text.text))
+    if peer is None or method is None or not own or f":{peer['ip']}<" in own:
+        return None
+    text, found = method
+    path = named(found["path"], 80)
+    return Sharper(
+        f"nobody listens at {peer['ip']}, an address that ranks have from the rendezvous file {path}: most likely an "
+        "earlier run left that file, and its processes are gone",
+        f"end the job and delete {path} before each start, or give each job a file of its own (its job id in the "
+        "name): a run that is killed does not delete it. tcp:// or env:// as init method need no file. Where the file "
+        "was new: see why rank 0 on that host ended. NCCL_SOCKET_IFNAME and the firewall come last",
+        (text.evidence(found.start()),),
+    )
 
 
 def _when(found: re.Match[str]) -> datetime | None:

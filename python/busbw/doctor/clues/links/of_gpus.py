@@ -10,6 +10,13 @@ _CALLS = r"unspecified launch|LaunchFailure|LAUNCH_FAILED|^thrown at|^called in"
 _ROWS: tuple[tuple[str, str, frozenset[str], str], ...] = (
     # Others look for the store on a node whose program found no GPU, and ended before it opened one.
     *((name, "", frozenset({"master-unreachable"}), "") for name in ("driver-mismatch", "driver-not-loaded")),
+    # The hook that adds GPUs to a container asks the same driver.
+    *(
+        (name, "", frozenset({"container-start"}), r"hook|nvidia-container|nvml|NVML|Auto-detected mode")
+        for name in ("driver-mismatch", "driver-not-loaded", "nvml-missing")
+    ),
+    # What the switches tell is in the title of the GPU that was lost with them.
+    ("gpu-off-bus", r"NVSwitches report fatal errors of links", frozenset({"nvswitch-error"}), ""),
     # A link that fails for good takes the kernels along that use it, and their channels.
     ("nvlink-error", r"\): 14[4-9]\b.{0,80}\bFatal\b|\): 150\b.{0,80}\bFatal\b", frozenset({"illegal-access"}), _CALLS),
     (

@@ -201,6 +201,15 @@ OF_JOBS = (
         )
         for name in ("gpu-off-bus", "driver-not-loaded", "driver-mismatch")
     ),
+    # The list of interfaces for sockets is not what the side channel of RDMA lacks.
+    Link("no-interface", re.compile(r"for its side channel"), frozenset({"wrong-interface", "nccl-error"})),
+    # Without a service for the job the NIC gives no domain.
+    Link(
+        "slingshot",
+        re.compile(r"\(VNI\)"),
+        frozenset({"efa-error", "init-incomplete", "proxy-failure"}),
+        re.compile(r"access domain|RC: -38|Function not implemented|Init START|fi_domain|[Rr]anks? "),
+    ),
     # What is said of a job that stands still, and of where it stands.
     Link("p2p-hangs", re.compile(""), frozenset({"stands-still", "watchdog-timeout"})),
     Link("p2p-hangs", re.compile(r": the IOMMU refuses them"), frozenset({"iommu-fault"})),

@@ -53,6 +53,34 @@ _BROKEN = re.compile(
 )
 
 
+_LISTED = re.compile(
+    r"^[^\n]{0,80}?Process \d{1,5} \([\w.-]{1,80}\): device \d{1,2}: (?P<a>[^\n(]{3,60}?) \([0-9A-Fa-f:.]{5,16}\)"
+    r"|^(?:\|\s{1,4}\d{1,2}\s{1,4}|GPU \d{1,2}: )(?P<b>NVIDIA [\w -]{2,40}?)(?: \(UUID|\s{2,20}(?:On|Off)\s)",
+    re.MULTILINE,
+)
+"""GPUs as nvbandwidth's processes and nvidia-smi list them."""
+_OF_RACKS = re.compile(r"\bG[BH]\d{3}\b|Rubin|\bVR\d{3}\b")
+_ASKED = re.compile(r"MultinodeMemoryAllocation|multinode_\w{4,60}|NOT_PERMITTED\][^\n]{0,60}cuMemCreate")
+
+
+def without_racks(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """A test of memory over hosts on GPUs that no rack joins by NVLinks: it cannot work there, whatever is set up."""
+    asked = any(_ASKED.search(seen.fact) for seen in finding.evidence)
+    rows = [(text, found) for text in texts for found in _LISTED.finditer(text.text)]
+    if not asked or not rows or any(_OF_RACKS.search(found[0]) for _, found in rows):
+        return None
+    text, found = rows[0]
+    name = named((found["a"] or found["b"]).removeprefix("NVIDIA ").strip(), 40)
+    return Sharper(
+        f"no NVLink joins these hosts ({name}): the multinode mode shares memory between hosts (fabric handles, IMEX), "
+        "and these GPUs have no such domain",
+        "leave the multinode tests out: run nvbandwidth on each host alone, without MPI. Between the hosts measure the "
+        "network: all_reduce_perf of nccl-tests over both. Only racks such as GB200 NVL72 have NVLinks between hosts, "
+        "with IMEX and its channel in each container. NCCL needs none of that; ssh, MPI and memory are in order",
+        (text.evidence(found.start()),),
+    )
+
+
 def without_domain(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """Hosts that share no NVLink: their GPUs belong to no cluster, however well IMEX runs."""
     none = next(((text, found) for text in texts if (found := _NO_CLUSTER.search(text.text))), None)

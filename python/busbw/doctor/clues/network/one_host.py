@@ -33,6 +33,8 @@ def on_one_host(facts: Facts, texts: Sequence[Text]) -> Evidence | None:
     hosts = {host for each in known for host in each.hosts if host}
     hosts |= {host for log in facts.logs for host in log.networks if host}
     hosts |= {each.where.partition(" ")[0] for log in facts.logs for each in log.warnings if " " in each.where}
+    if not hosts and not facts.several_nodes and (alone := _over_loopback(texts)) is not None:
+        return alone
     if len(hosts) != 1 or facts.several_nodes or any(_SEVERAL.search(text.text) for text in texts):
         return None
     whole = any(each.ranks and len(each.ranks) == each.nranks for each in known)
@@ -42,3 +44,17 @@ def on_one_host(facts: Facts, texts: Sequence[Text]) -> Evidence | None:
         if whole and (at := text.text.find(" Init START")) >= 0:
             return text.evidence(at)
     return None
+
+
+_LOOPBACK = re.compile(r"NCCL INFO Bootstrap ?: ?Using (?:\[0\])?lo:127\.")
+_OTHER_BOOTSTRAP = re.compile(r"NCCL INFO Bootstrap ?: ?Using (?!(?:\[0\])?lo:127\.)")
+_MET = re.compile(r"\bnranks (?:[2-9]|\d{2,6})\b[^\n]{0,120}Init COMPLETE")
+
+
+def _over_loopback(texts: Sequence[Text]) -> Evidence | None:
+    """Ranks that met over the loopback interface are on one host, though no line names it."""
+    if any(words.search(text.text) for text in texts for words in (_OTHER_BOOTSTRAP, _SEVERAL)):
+        return None
+    if not any(_MET.search(text.text) for text in texts):
+        return None
+    return next((text.evidence(found.start()) for text in texts if (found := _LOOPBACK.search(text.text))), None)

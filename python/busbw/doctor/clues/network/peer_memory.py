@@ -45,8 +45,8 @@ def _too_old(texts: Sequence[Text]) -> tuple[str, Evidence] | None:
 def _of_release(name: str, old: tuple[str, Evidence], seen: tuple[Evidence, ...]) -> Sharper:
     return Sharper(
         f"{name} is loaded, and NCCL {old[0]} does not see it. Before 2.23.4 it looks only for "
-        "/sys/kernel/mm/memory_peers/nv_mem, where this kernel's RDMA core has not registered it. GPU Direct RDMA is off, "
-        "and all data goes through host memory",
+        "/sys/kernel/mm/memory_peers/nv_mem, where this kernel's RDMA core has not registered it. GPU Direct RDMA is "
+        "off, and all data goes through host memory",
         "take NCCL 2.23.4 or newer in the image (or by LD_PRELOAD), which looks for /sys/module/nvidia_peermem too. Or "
         "DMA-BUF (open kernel modules, kernel 5.12 and newer), or MLNX_OFED's RDMA modules and the module built for "
         "them, which make memory_peers. Cables, switches and PCIe are not it",

@@ -67,8 +67,24 @@ def _full_line(facts: Facts, text: Text) -> Evidence | None:
     best = [
         max((case.busbw_GBps or 0.0 for case in each.cases if case.bytes >= LARGE_BYTES), default=0.0) for each in over
     ]
-    if not known or not best:
+    if not known:
+        return _common_line(best, text)
+    if not best:
         return None
     line, at = max(known)
     full = line >= SLOWEST_Gbps and all(8 * rate >= FULL * line for rate in best)
     return text.evidence(at) if full else None
+
+
+_LINES_Gbps = (10.0, 25.0, 50.0, 100.0)
+_LEAST, _MOST = 0.85, 0.97
+"""Of a line's rate: what TCP carries of it when it is full."""
+
+
+def _common_line(best: Sequence[float], text: Text) -> Evidence | None:
+    """Where no line's rate is shown: tables that end at what Ethernet of a usual rate carries, and no complaint."""
+    if not best or _COMPLAINS.search(text.text):
+        return None
+    full = all(any(_LEAST * line <= 8 * rate <= _MOST * line for line in _LINES_Gbps) for rate in best)
+    none = _NO_DEVICE.search(text.text)
+    return text.evidence(none.start()) if full and none is not None else None

@@ -15,6 +15,7 @@ from busbw.doctor.meanings.clue_rows import WORKS
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.machine.nccl.log_model import NcclLog
+from busbw.machine.topology.model import PathType
 
 NAME = "p2p-hangs"
 _DIRECT = re.compile(r"NCCL INFO Channel \d{1,3}(?:/\d{1,2})? : \d{1,6}\[\w{1,8}\] -> \d{1,6}\[\w{1,8}\] via P2P/")
@@ -58,7 +59,7 @@ _WHY = frozenset({"iommu-translates", "iommu-fault"})
 _CURE = "to be sure at once: NCCL_P2P_DISABLE=1 (through the host's memory, slower; a server's own all-reduce off). "
 _BY_IOMMU = (
     "For good: boot with iommu=pt (intel_iommu=on iommu=pt, amd_iommu=on iommu=pt) or the IOMMU off, and switch ACS "
-    "off in the BIOS or by setpci on the bridges. Virtual machines need both on"
+    "off in the BIOS or by setpci on the bridges (VT-d, AMD-Vi). Virtual machines need both on"
 )
 _ANY = (
     "Then look at `lspci -vvv | grep ACSCtl`, at the kernel's words of the IOMMU, and take a driver of another release"
@@ -157,20 +158,36 @@ def _by_word(facts: Facts) -> Iterator[Finding]:
         if any(each.severity is Severity.ERROR and each.holds is None for each in told) or "p2p-broken" in scan.hits:
             continue
         lines = next((shown.lines for shown in facts.shown if shown.source == log.source), ())
-        direct = _first(_DIRECT, lines, log.source)
+        direct = _first(_DIRECT, lines, log.source) or _pairs(facts, log.source)
         passes = _first(_TOLD_TO_PASS, lines, log.source)
         hangs = _first(_TOLD_TO_STAND, lines, log.source)
         if direct is None or passes is None or hangs is None or any(_LINKS.search(line) for line in lines):
             continue
-        if scan.kinds["steps"] or scan.kinds["rows"] or max(scan.alive, scan.course.done) > (direct.line or 0):
+        if (
+            scan.kinds["steps"]
+            or scan.kinds["rows"]
+            or (direct.line and max(scan.alive, scan.course.done) > direct.line)
+        ):
             continue
         why = [found for words in (_ACS, _IOMMU) if (found := _anywhere(words, facts)) is not None]
         yield _found(
             f"transfers from GPU to GPU (P2P) never arrive: {_cause(why)}; with NCCL_P2P_DISABLE=1 the job passes",
             (passes, hangs, direct, *why),
-            _BY_IOMMU if why else _ANY,
+            _BY_IOMMU if why or direct.fact.startswith("below") else _ANY,
         )
         return
+
+
+def _pairs(facts: Facts, source: str) -> Evidence | None:
+    """GPUs of the machine's matrix that lie below one PCIe switch, where none has an NVLink."""
+    if facts.machine is None or facts.machine.nvlinks_per_gpu:
+        return None
+    near = [
+        f"{each.a} and {each.b} ({each.path.value})"
+        for each in facts.machine.connections
+        if each.path in (PathType.PIX, PathType.PXB) and each.a.startswith("GPU") and each.b.startswith("GPU")
+    ]
+    return Evidence(f"below one PCIe switch: {', '.join(near[:4])}", source) if near else None
 
 
 def _by_signs(facts: Facts) -> Iterator[Finding]:

@@ -11,7 +11,10 @@ _WHO = (
     r"(?:\[PG (?:ID )?(?P<pg>\d+)[^\]]{0,80}?(?:\((?P<name>[\w ]{1,60})\) )?|\[)Rank (?P<rank>\d+)\]"
 )
 """Who says it: its rank in the job, the process group and the rank in that."""
-_WORK = r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+_WORK = (
+    r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)"
+    r"(?:, NumelIn=(?P<in>\d{1,18}), NumelOut=(?P<out>\d{1,18}))?"
+)
 
 
 MOST_APART = 1000
@@ -71,10 +74,45 @@ def behind(groups: Sequence[Mapping[str, str]]) -> str:
                 )
     said = sorted({_global(each) for each in groups if "rank" in each})
     numbers = {each["seq"] for each in groups if "seq" in each}
-    if said and len(numbers) == 1:
-        ranks_text = ", ".join(map(str, said[:8])) + (" ..." if len(said) > 8 else "")
-        return f"rank {ranks_text} waited in number {next(iter(numbers))}; look at the ranks that say nothing"
-    return ""
+    if not numbers:  # before PyTorch 1.13 nobody counted
+        said = sorted({_global(each) for each in groups if "rank" in each and "op" in each})
+    if not said or len(numbers) > 1:
+        return ""
+    ranks_text = ", ".join(map(str, said[:8])) + (" ..." if len(said) > 8 else "")
+    where = f" in number {next(iter(numbers))}" if numbers else ""
+    return f"rank {ranks_text} waited{where}{_others(groups, said)}"
+
+
+def _others(groups: Sequence[Mapping[str, str]], said: Sequence[int]) -> str:
+    """What is known of the ranks that say nothing, where the sizes of a gather tell how many ranks there are."""
+    size = _size(groups)
+    if size < len(said):
+        return "; look at the ranks that say nothing"
+    if size == len(said):
+        return (
+            f": all {size} ranks of the group, so that none is missing: a link or a GPU stands still, or ranks call "
+            "collectives of several groups in another order"
+        )
+    alike = all(each.get("who", each.get("rank")) == each.get("rank") for each in groups)
+    silent = sorted(set(range(size)) - set(said))
+    if alike and len(silent) == 1:
+        return f", and rank {silent[0]}, the last of these {size}, does not say so: look there first"
+    return (
+        f"; {size} ranks belong to it, and these lines do not tell who holds it: one of those that say nothing, or a "
+        "link"
+    )
+
+
+def _size(groups: Sequence[Mapping[str, str]]) -> int:
+    """How many ranks gather or scatter, by the sizes of what goes in and comes out; 0 where that is not known."""
+    sizes = set()
+    for each in groups:
+        low, high = sorted((int(each.get("in", "0")), int(each.get("out", "0"))))
+        if low and ("GATHER" in each.get("op", "") or "SCATTER" in each.get("op", "")):
+            sizes.add(high // low if high % low == 0 else 0)
+    # Ranks that call different things under one number are not of one gather.
+    alike = len({each["op"] for each in groups if "op" in each}) == 1
+    return sizes.pop() if alike and len(sizes) == 1 else 0
 
 
 def _global(each: Mapping[str, str]) -> int:
@@ -151,7 +189,7 @@ SIGNATURE = Signature(
         r"[Rr]emote rank did not (?:send|answer|respond|join)",
         r"abort is already in progress.{0,40}again to forcibly",
     ),
-    explains=("torch-distributed-error", "server-waits", "stands-still"),
+    explains=("torch-distributed-error", "server-waits", "stands-still", "killed-by-launcher"),
     unless=("keep alive watchdog", "netdev watchdog"),
     confirm="py-spy dump --pid PID on the ranks that lag or are silent; TORCH_NCCL_TRACE_BUFFER_SIZE=2000 keeps what "
     "each rank called (flight recorder)",

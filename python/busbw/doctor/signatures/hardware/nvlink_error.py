@@ -1,13 +1,30 @@
 """NVLinks that fail."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
 from busbw.doctor.xids import patterns
+
+_FEW = 5
+"""Packets sent again since the driver was loaded, as any link now and then has to."""
+
+
+def _few(groups: Sequence[Mapping[str, str]], lines: int) -> bool:
+    """Whether all that is said are counters of single links that sent a few packets again."""
+    counts = [int(each["again"]) for each in groups if "again" in each]
+    named = [each for each in groups if "again" in each]
+    return len(named) == len(groups) == lines and sum(counts) <= _FEW
+
 
 SIGNATURE = Signature(
     name="nvlink-error",
     stage=Stage.HARDWARE,
     title="an NVLink of a GPU fails (Xid {xid})",
     patterns=(
+        r"^(?:GPU (?P<gpu>\d{1,3}): .{3,120}?\|)?\s{0,12}Link (?P<link>\d{1,2}): Replay Errors?(?: Count)?: "
+        r"(?P<again>[1-9]\d{0,11})\b",
         r"^(?:GPU \d{1,3}: .{3,120}?\|)?\s{0,12}"
         r"Link \d{1,2}(?:: Replay Error|: Recovery Error|: CRC Error|: CRC FLIT Error)(?:s|s? Count)?: [1-9]",
         r"Link \d+: <inactive>",
@@ -32,6 +49,7 @@ SIGNATURE = Signature(
         "nvlink fatal",
         "multiple definition",
     ),
+    light=_few,
     explains=("roce-loss",),
     confirm="nvidia-smi nvlink -s; nvidia-smi nvlink -e; `dmesg | grep -i xid`",
     cure=(

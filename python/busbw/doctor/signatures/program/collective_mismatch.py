@@ -17,21 +17,11 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """Which ranks call what, or never came, where PyTorch tells it."""
     both = next((each for each in groups if "one_op" in each and "other_op" in each), None)
     if both is not None:
-        number = both.get("one_seq") or both.get("other_seq")
-        shapes = [both.get(f"{side}_shape", "") for side in ("one", "other")]
-        if both["one_op"] == both["other_op"] and all(shapes) and shapes[0] != shapes[1]:
-            which = f"{both['one_op']}, number {number}" if number else both["one_op"]
-            return f"{_SHAPES} ({which}): rank {both['one']} has [{shapes[0]}], rank {both['other']} has [{shapes[1]}]"
-        types = [both.get(f"{side}_type", "") for side in ("one", "other")]
-        if both["one_op"] == both["other_op"] and all(types) and types[0] != types[1]:
-            which = f"{both['one_op']}, number {number}" if number else both["one_op"]
-            return f"{_TYPES} ({which}): rank {both['one']} has {types[0]}, rank {both['other']} has {types[1]}"
-        said = [
-            f"rank {both[side]} calls {both[f'{side}_op']}" + (f" of shape [{shape}]" if shape else "")
-            for side in ("one", "other")
-            for shape in (both.get(f"{side}_shape", ""),)
-        ]
-        return f"ranks call different collectives{f' as number {number}' if number else ''}: {', '.join(said)}"
+        return _counted_apart(both) or _differ(both)
+    odd = next((each for each in groups if "odd_op" in each), None)
+    if odd is not None:
+        shape = f" of shape [{odd['odd_shape']}]" if odd.get("odd_shape") else ""
+        return f"{_TITLE}: rank {odd['odd']} calls {odd['odd_op']}{shape}"
     missing = next((each["missing"] for each in groups if "missing" in each), "")
     if missing:
         which = next((f" {each['call']}" for each in groups if "call" in each), "")
@@ -43,6 +33,36 @@ def tell(groups: Sequence[Mapping[str, str]]) -> str:
     return _TITLE
 
 
+def _differ(both: Mapping[str, str]) -> str:
+    """In what the calls of two ranks differ."""
+    number = both.get("one_seq") or both.get("other_seq")
+    which = f"{both['one_op']}, number {number}" if number else both["one_op"]
+    for said, key, front, back in ((_SHAPES, "shape", "[", "]"), (_TYPES, "type", "", "")):
+        one, other = (both.get(f"{side}_{key}", "") for side in ("one", "other"))
+        if both["one_op"] == both["other_op"] and one and other and one != other:
+            return (
+                f"{said} ({which}): rank {both['one']} has {front}{one}{back}, rank {both['other']} has "
+                f"{front}{other}{back}"
+            )
+    calls = [
+        f"rank {both[side]} calls {both[f'{side}_op']}" + (f" of shape [{shape}]" if shape else "")
+        for side in ("one", "other")
+        for shape in (both.get(f"{side}_shape", ""),)
+    ]
+    return f"ranks call different collectives{f' as number {number}' if number else ''}: {', '.join(calls)}"
+
+
+def _counted_apart(both: Mapping[str, str]) -> str:
+    """That both ranks make a call under different numbers: one of them made more calls before it; "" otherwise."""
+    one, other = both.get("one_seq", ""), both.get("other_seq", "")
+    if not one or not other or int(one) == int(other):
+        return ""
+    return (
+        f"ranks are out of step: rank {both['one']} calls {both['one_op']} as its number {one}, rank {both['other']} "
+        f"calls {both['other_op']} as its number {other}"
+    )
+
+
 SIGNATURE = Signature(
     name="collective-mismatch",
     stage=Stage.PROGRAM,
@@ -51,6 +71,8 @@ SIGNATURE = Signature(
         rf"Detected mismatch between collectives on ranks\. Rank (?P<one>\d{{1,7}}) is running collective: "
         rf"{_CALL.format('one_')}.{{0,600}}?but Rank (?P<other>\d{{1,7}}) is running collective: "
         rf"{_CALL.format('other_')}",
+        # PyTorch 1.10 and older name the rank alone that differs from what most call.
+        rf"Rank (?P<odd>\d{{1,7}}) is running inconsistent collective: {_CALL.format('odd_')}",
         # What torchfrtrace prints of a flight recorder's dumps.
         r"^missing ranks: \{(?P<missing>\d[\d, ]{0,200})\}",
         r"^collective: (?P<call>\w{1,20}:\w{1,60})$",
