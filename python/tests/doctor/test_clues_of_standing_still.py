@@ -16,9 +16,13 @@ LOGS = logs_of("f173-")
 @pytest.mark.parametrize(
     ("name", "title", "fix"),
     [
-        ("stands-on-both-nodes", "alike on both nodes, so that none of these lags", "nccl-tests' all_reduce_perf over"),
+        (
+            "stands-on-both-nodes",
+            "They stand alike on both nodes, so that none of these lags",
+            "nccl-tests' all_reduce_perf over",
+        ),
         ("stands-on-named-pods", "several hosts (trainer-master-0, trainer-worker-0)", "NCCL_SOCKET_IFNAME"),
-        ("stands-on-one-host", "all 4 ranks that the log knows: none lags", "NCCL_P2P_DISABLE=1"),
+        ("stands-on-one-host", "all 4 ranks that the log knows, so that none lags", "NCCL_P2P_DISABLE=1"),
         ("result-without-a-name", "two versions of NCCL meet in one process", "torch.cuda.nccl.version()"),
         ("code-out-of-range", "returned 4096, which is none of its results", "/proc/PID/maps"),
         ("never-comes-back", "all 2 ranks met (Init COMPLETE)", "NCCL_P2P_DISABLE=1"),
@@ -44,9 +48,10 @@ def test_what_is_suspect_is_told_by_what_the_log_knows(name: str, title: str, fi
         ("stands-on-both-nodes", "--nnodes 2", "--nnodes 4"),
         ("stands-on-one-host", "Sending process 7793", "Sending process 7799 closing signal SIGTERM\n# Sending 7793"),
         ("stands-on-one-host", "finetune.py", "--num_machines 2 finetune.py"),
+        ("stands-on-one-host", "finetune.py", "finetune.py --hostfile hosts"),
         ("stands-on-named-pods", "trainer-worker-0", "trainer-master-0"),
     ],
-    ids=["one node alone", "two nodes of four", "a fifth process", "one host of two", "one pod"],
+    ids=["one node alone", "two nodes of four", "a fifth process", "one host of two", "one of a list", "one pod"],
 )
 def test_ranks_that_say_nothing_are_looked_at_where_some_are_left(
     name: str, old: str, new: str, tmp_path: Path

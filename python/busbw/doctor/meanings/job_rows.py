@@ -14,8 +14,8 @@ invalid device ordinal ; a rank chooses a GPU that it does not see: fewer GPUs a
  local rank, not the global one; where the launcher shows each rank one GPU (CUDA_VISIBLE_DEVICES), take number 0
 """,
     "version-mismatch": r"""
-unknown result code ; NCCL does not know the result that it got (unknown result code): most likely two versions of NCCL
- meet in one process, as that of PyTorch and that of a plugin or library ;
+unknown result code ; NCCL does not know the result that it got (unknown result code). Most likely two versions of NCCL
+ meet in one process, as that of PyTorch and that of a plugin ;
  compare torch.cuda.nccl.version() with the NCCL that the other part was built for ("NCCL version" under
  NCCL_DEBUG=INFO, ldd of the plugin). Then install parts that match, such as the release's own image. `grep libnccl
  /proc/PID/maps` names each copy that is loaded. NCCL's warnings beside it may be bogus

@@ -191,8 +191,8 @@ NCCL INFO (?:\w{1,40}/){0,3}\w{1,40}\.cc:\d{1,5} -> (?P<code>[1-9]\d{2,9})\s*$ ;
  ports must be open to each other
 """,
     "remote-error connection-returned": r"""
-Accept failed: Bad file descriptor ; a socket of NCCL's set-up was closed while it waited for another rank (accept: Bad
- file descriptor), maybe since another rank or thread failed first: what closed it is not in the log ;
+Accept failed: Bad file descriptor ; a socket of NCCL's set-up was closed while it waited (accept: Bad file descriptor),
+ maybe as another rank or thread failed first. What closed it is not in the log ;
  look for the first rank that failed, and its error above these lines (NCCL_DEBUG=INFO on all). Where there is none:
  a newer NCCL, the limit of open files (ulimit -n), and NCCL_SOCKET_IFNAME with the one interface of the bootstrap.
  GPUs and P2P have no part in it

@@ -59,6 +59,8 @@ _TELLING = re.compile(
     r"|^ {1,8}[\d.]{1,12}/[\d.]{1,12} [CG]PU\b"
     # Stacks, as py-spy and faulthandler print them.
     r"|^Process \d{1,9}: |^\s{4}[\w<>]{1,60} \([\w./<>-]{1,160}\.py:\d|\(most recent call first\)"
+    # How large a job is, and what stands between it and CUDA.
+    r"|--(?:nnodes|num_processes|num_machines)[= ]\d|\bprocess_count: \d|\bHAM[iI]\b|\blibvgpu\.so\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b",
     re.IGNORECASE,

@@ -23,7 +23,7 @@ _SPEAKS = re.compile(
 )
 """What launchers and kubectl put before a line: the host or pod that says it."""
 _WORLD = re.compile(
-    r"\b(?:world[_ ]size|nranks|num[_ ]processes|total[_ ]gpus)['\"]?[=: ]{1,3}(?P<world>\d{1,5})\b"
+    r"(?:\b|(?<!local)_)(?:world[_ ]size|nranks|num[_ ]processes|total[_ ]gpus)['\"]?[=: ]{1,3}(?P<world>\d{1,5})\b"
     r"|--(?:num[-_]processes|tp(?:-size)?|tensor-parallel-size)[= ](?P<option>\d{1,5})\b",
     re.IGNORECASE,
 )
@@ -49,11 +49,15 @@ _BETWEEN = (
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What a log knows of its job: ranks in all, nodes, and the line that tells of it."""
+    """What a log knows of its job: ranks in all, nodes, and the line that tells of it.
+
+    `counted` says that the ranks are those of one host, with which a job over unknown hosts does not end.
+    """
 
     world: int
     nodes: int
     seen: Evidence | None
+    counted: bool = False
 
 
 def with_all_alike(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
@@ -75,7 +79,7 @@ def _told(finding: Finding, facts: Facts) -> Finding:
     job = _job(texts)
     several = job.nodes > 1 or facts.several_nodes or on_several(texts)
     plain = finding.title.removesuffix(_OPEN)
-    if ranks == set(range(job.world)):
+    if ranks == set(range(job.world)) and not (several and job.counted and job.nodes == 1):
         return _of_all(finding, plain, job, several=several, alone=on_one_host(facts, texts) is not None)
     hosts = _hosts(texts)
     if job.nodes > 1 and job.world % job.nodes == 0 and max(ranks) < job.world:
@@ -89,8 +93,8 @@ def _told(finding: Finding, facts: Facts) -> Finding:
     who = nodes_text if job.nodes > 1 else f"several hosts ({named(', '.join(hosts), 80)})"
     return replace(
         finding,
-        title=f"{plain}, alike on {who}, so that none of these lags: suspect what goes between the nodes, which "
-        "is slow or stands still",
+        title=f"{plain}. They stand alike on {who}, so that none of these lags: suspect what goes between the nodes, "
+        "which is slow or stands still",
         fix=f"{_BETWEEN}. Ranks that say nothing may lag all the same (py-spy dump). {_NO_LONGER}",
         evidence=(*finding.evidence, *([job.seen] if job.seen else [])),
     )
@@ -102,7 +106,7 @@ def _of_all(finding: Finding, plain: str, job: _Job, *, several: bool, alone: bo
     where = "between the nodes" if several else "from GPU to GPU"
     return replace(
         finding,
-        title=f"{plain}, and these are all {job.world} ranks that the log knows: none lags, but what they send {where} "
+        title=f"{plain}. These are all {job.world} ranks that the log knows, so that none lags: what they send {where} "
         "is slow or stands still",
         fix=f"{cure}. {_NO_LONGER}",
         evidence=(*finding.evidence, *([job.seen] if job.seen else [])),
@@ -133,12 +137,12 @@ def _job(texts: Sequence[Text]) -> _Job:
     each_node = dict(_numbers(_PER_NODE, texts))
     if len(each_node) == 1:
         ((number, seen),) = each_node.items()
-        return _Job(number * nodes, nodes, seen)
+        return _Job(number * nodes, nodes, seen, counted=True)
     ended = {found["sent"] or found["pid"]: (text, found) for text in texts for found in _PROCESS.finditer(text.text)}
     if nodes > 1 or not ended:
         return _Job(0, nodes, None)
     text, found = next(iter(ended.values()))
-    return _Job(len(ended), nodes, text.evidence(found.start()))
+    return _Job(len(ended), nodes, text.evidence(found.start()), counted=True)
 
 
 def _numbers(words: re.Pattern[str], texts: Sequence[Text]) -> Iterator[tuple[int, Evidence]]:

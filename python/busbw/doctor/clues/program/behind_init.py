@@ -30,8 +30,8 @@ def first_collective(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
         return None
     ended = next((text.evidence(at) for text in texts if (at := text.text.rfind("Init COMPLETE")) >= 0), None)
     return Sharper(
-        f"the job stands still behind NCCL's init: all {len(known[0].ranks)} ranks met (Init COMPLETE), their channels "
-        "go from GPU to GPU (P2P), and the first collective does not end: P2P is the first suspect",
+        f"the job stands still behind NCCL's init: all {len(known[0].ranks)} ranks met (Init COMPLETE), and the "
+        "first collective does not end. Their channels go from GPU to GPU (P2P), which is the first suspect",
         _CURE,
         (direct[0].evidence(direct[1].start()), *([ended] if ended else [])),
     )

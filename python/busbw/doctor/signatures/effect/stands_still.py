@@ -25,7 +25,7 @@ SIGNATURE = Signature(
         r"(?:hangs?|stalls?|freezes?|gets stuck|is stuck|got stuck|stops here|never (?:returns|finishes|proceeds))\b",
         # Somebody who tells of a run, in a line that no program writes.
         rf"{_TOLD}[^\n]{{0,160}}\bthen (?:just |simply )?(?:never (?:comes? back|returns|finishes|ends|goes on)"
-        r"|sits (?:there|here)|stays there|hangs|does(?:n't| not) (?:come back|return|finish|go on))\b",
+        r"|sits (?:there|here)|stays there|hangs(?! up)|does(?:n't| not) (?:come back|return|finish|go on))\b",
         rf"{_TOLD}\b{_WHO} (?:just |then |simply |always |only )?(?:sits (?:there|here)|never comes back|never ends"
         r"|waits forever|does(?:n't| not) (?:come back|return|finish|go on))\b",
         rf"{_TOLD}\b(?:stops|stop) here and (?:stays|sits|waits|never)\b",
