@@ -8,13 +8,17 @@ from dataclasses import replace
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
 from busbw.doctor.clues.init_sequels import with_init_sequels
+from busbw.doctor.clues.launch.interceptors import with_interceptors
 from busbw.doctor.clues.launch.restarts import with_restarts
 from busbw.doctor.clues.launch.time_over import with_time_over
 from busbw.doctor.clues.machine.held_down import with_held_down
 from busbw.doctor.clues.machine.power import with_power
 from busbw.doctor.clues.machine.power_brake import with_brake
+from busbw.doctor.clues.network.listed_only import without_listed
 from busbw.doctor.clues.network.losses import with_losses
+from busbw.doctor.clues.network.one_host import on_one_host
 from busbw.doctor.clues.program.after_restart import with_meeting_through
+from busbw.doctor.clues.program.all_alike import with_all_alike
 from busbw.doctor.clues.program.said_alone import with_said_alone
 from busbw.doctor.clues.releases.known_bugs import with_lost_tail
 from busbw.doctor.clues.releases.lost_files import with_lost_files
@@ -40,18 +44,20 @@ from busbw.doctor.meanings.places import with_place
 from busbw.doctor.meanings.topics import guessed
 from busbw.doctor.meanings.writers import with_writer
 from busbw.doctor.recognise import recognise
+from busbw.doctor.shown_texts import texts_of
 from busbw.doctor.signature import Stage
 from busbw.doctor.whose import homes_of
 
 
 def examine(facts: Facts) -> tuple[Finding, ...]:
     """Every finding; within a severity causes before effects, then the dearest first, then in the order of the list."""
+    facts = without_listed(facts)
     found = [finding for examination in FINDINGS.values() for finding in examination(facts)]
     for each in facts.snapshot.others:
         alone = replace(facts.snapshot, machine=each, gpus=(), listed_gpus=None, others=())
         found += _of_machine(replace(facts, snapshot=alone, machine=each, logs=()))
     found += recognise(
-        facts.scans, one_node=facts.ran_on_one_node, whole=_whole(facts), begun=_begun(facts), homes=homes_of(facts)
+        facts.scans, one_node=_on_one_node(facts), whole=_whole(facts), begun=_begun(facts), homes=homes_of(facts)
     )
     if (guess := guessed(facts.scans, found)) is not None:
         # What a program said before its launcher ended it stands before the init that did not end of it.
@@ -61,9 +67,10 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_left_out(_failed_in_init(_without_lost_pings(_without_doubles(found))))
     found = with_advice(with_others(list(map(_told, _with_warnings(found))), facts), facts.scans)
     found = with_losses(with_loader(with_work(with_lock(found), facts.scans, facts.shown)), facts)
+    found = with_all_alike(found, facts)
     met = with_meeting_through(found, facts)
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(met, facts), facts), facts)))
-    found = with_said_alone(with_lost_tail(found, facts), facts)
+    found = with_said_alone(with_interceptors(with_lost_tail(found, facts), facts), facts)
     found = with_time_over(with_age(without_unneeded(with_lost_files(found, facts), facts), facts))
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
@@ -84,6 +91,11 @@ def _of_machine(facts: Facts) -> list[Finding]:
         for module in (nvlinks_down, pcie_link, gpu_missing, flat_topology, nic_far, nic_missing, port_speeds)
         for finding in module.examine(facts)
     ]
+
+
+def _on_one_node(facts: Facts) -> bool:
+    """Whether the job ran on one node, or would have: what counts between nodes did nothing to it."""
+    return facts.ran_on_one_node or on_one_host(facts, texts_of(facts)) is not None
 
 
 def _whole(facts: Facts) -> frozenset[str]:

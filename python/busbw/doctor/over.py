@@ -72,6 +72,11 @@ class _Job:
         """The last line by which the job shows that it goes on, or ended as it should."""
         return max(self.alive, self.scan.ended) if self.is_whole else 0
 
+    @property
+    def took_steps(self) -> bool:
+        """Whether more shows that it goes on than the end of an init."""
+        return bool(self.scan.course.beats or self.scan.kinds["steps"] or self.scan.kinds["rows"])
+
     def began_again(self, line: int) -> bool:
         """Whether after that line the job began again, and came to an end or went on."""
         return line < self.scan.course.again < max(self.scan.alive, self.scan.course.done)
@@ -172,7 +177,7 @@ def survivors(
         for each in scans
     }
     over = {name for name, found in merged.items() if _is_over(SIGNATURES[name], found, jobs)}
-    soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(found, jobs)}
+    soft = {name for name, found in merged.items() if SIGNATURES[name].soft and _passed(name, found, jobs)}
     # Whatever the job failed of later, it was not what had kept ranks apart before.
     met = {name for name, found in merged.items() if name in UNTIL_BEGUN and _met_after(found, jobs)}
     survived = {name for name, found in merged.items() if _survived(SIGNATURES[name], found, jobs)}
@@ -305,10 +310,16 @@ def _met_after(found: Found, jobs: Mapping[str, _Job]) -> bool:
     return all(hit.last < max(jobs[source].begun, jobs[source].alive) for source, hit in found)
 
 
-def _passed(found: Found, jobs: Mapping[str, _Job]) -> bool:
+_TOLD_ABOVE = "stands-still"
+"""What somebody says of a whole log, often above it: that an init ended below is no step of the job."""
+
+
+def _passed(name: str, found: Found, jobs: Mapping[str, _Job]) -> bool:
     """Whether each log went on after it, or says that its job ended as it should."""
     return all(
-        (jobs[source].scan.ended and not _is_thrown(hit)) or hit.last < jobs[source].alive for source, hit in found
+        (jobs[source].scan.ended and not _is_thrown(hit))
+        or (hit.last < jobs[source].alive and (name != _TOLD_ABOVE or jobs[source].took_steps))
+        for source, hit in found
     )
 
 

@@ -13,7 +13,25 @@ invalid device ordinal ; a rank chooses a GPU that it does not see: fewer GPUs a
  start no more ranks per node than GPUs are visible (--nproc_per_node, nvidia-smi -L there). Choose the GPU by the
  local rank, not the global one; where the launcher shows each rank one GPU (CUDA_VISIBLE_DEVICES), take number 0
 """,
+    "version-mismatch": r"""
+unknown result code ; NCCL does not know the result that it got (unknown result code). Most likely two versions of NCCL
+ meet in one process, as that of PyTorch and that of a plugin ;
+ compare torch.cuda.nccl.version() with the NCCL that the other part was built for ("NCCL version" under
+ NCCL_DEBUG=INFO, ldd of the plugin). Then install parts that match, such as the release's own image. `grep libnccl
+ /proc/PID/maps` names each copy that is loaded. NCCL's warnings beside it may be bogus
+""",
+    "library-not-found": r"""
+Failed to load NCCL library from (?P<library>[\w./+-]{3,100}?) ?\. ?It is expected ; the NCCL library cannot be loaded:
+ {library} (vLLM, SGLang) ;
+ pip install nvidia-nccl-cu12 in this environment, as this PyTorch needs it (cu13 for CUDA 13). Or VLLM_NCCL_SO_PATH
+ with the full path of a libnccl.so.2 that is whole and of this platform (file, ldd). All nodes need it
+""",
     "vm-topology": r"""
+Attribute busid of node (?P<node>nic|gpu|pci) not found ; NCCL's topology has an entry of a {node} without its PCI
+ address (busid): the file that is set leaves it out, or a virtual machine hides it ;
+ look where NCCL_TOPO_FILE points (also /etc/nccl.conf and the image), and take the provider's file of this machine type
+ or unset it. NCCL_TOPO_DUMP_FILE=topo.xml shows the entry; a virtual NIC without a PCI address gives one, too
+ (NCCL_SOCKET_IFNAME, NCCL_IB_DISABLE=1 leave it out)
 XML Import Channel ?: ?dev (?P<dev>\d+) not found ; the graph file that is set (NCCL_GRAPH_FILE) is of more GPUs than
  this job sees: it names GPU {dev} ;
  unset NCCL_GRAPH_FILE, also in /etc/nccl.conf and ~/.nccl.conf, where images of clouds set it, or give the job all GPUs

@@ -198,4 +198,25 @@ missing RDMA device spec[^\n]{0,80}RDMA device \\?"(?P<what>\w{2,20})\\?" not fo
  devices ; on the host: modprobe -a ib_uverbs rdma_ucm ib_umad, and their names in /etc/modules-load.d, then delete
  the plugin's pod so that it starts again. Selectors and vendors are right, as the devices are found
 """,
+    "communicator-misused nccl-error nccl-internal nccl-last-error": r"""
+NCCL INFO (?:\w{1,40}/){0,3}\w{1,40}\.cc:\d{1,5} -> (?P<code>[1-9]\d{2,9})\s*$ ; a call of NCCL returned {code}, which
+ is none of its results: most likely two versions of NCCL meet in one process, as PyTorch's and that of a plugin ;
+ compare torch.cuda.nccl.version() with the NCCL that the other part was built for, and install parts that match.
+ `grep libnccl /proc/PID/maps` names each copy that is loaded. NCCL's warnings beside it may be bogus
+""",
+    "remote-error": r"""
+(?:remote process exited or there was a network error|network error or a remote process exiting) &&
+ !Connection closed by|reset by peer|closed connection|[Bb]roken pipe ; NCCL lost another rank: its process ended, or
+ the network between them failed, and this line leaves both open ;
+ look at the ranks of the other hosts for an error that came first (out of memory, exception, lost node). Where all were
+ alive, it is the network: NCCL_DEBUG=INFO on all, NCCL_SOCKET_IFNAME with the interface between the hosts. All their
+ ports must be open to each other
+""",
+    "remote-error connection-returned": r"""
+Accept failed: Bad file descriptor ; a socket of NCCL's set-up was closed while it waited (accept: Bad file descriptor),
+ maybe as another rank or thread failed first. What closed it is not in the log ;
+ look for the first rank that failed, and its error above these lines (NCCL_DEBUG=INFO on all). Where there is none:
+ a newer NCCL, the limit of open files (ulimit -n), and NCCL_SOCKET_IFNAME with the one interface of the bootstrap.
+ GPUs and P2P have no part in it
+""",
 }

@@ -66,6 +66,8 @@ _TELLING = (
     # What stands before ranks that wait apart.
     r"|\btrain_runtime\b|\bis ready now\b|\bException ignored in\b|^\W{0,4}rank {1,6}\d{1,6} = (?:nan|inf|\d)"
     r"|\b(?:ckpt|checkpoint|save)\w{0,12}interval_\w{0,12}(?:minutes|seconds)\b|\bCUDA_VISIBLE_DEVICES\b"
+    # How large a job is, and what stands between it and CUDA.
+    r"|--(?:nnodes|num_processes|num_machines)[= ]\d|\bprocess_count: \d|\bHAM[iI]\b|\blibvgpu\.so\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b"
 )

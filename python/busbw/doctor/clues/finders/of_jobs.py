@@ -108,6 +108,7 @@ from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.after_restart import refuses_other_size
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
+from busbw.doctor.clues.program.behind_init import first_collective
 from busbw.doctor.clues.program.blocking_launch import launch_waits
 from busbw.doctor.clues.program.culprit_reports import culprit_of_report
 from busbw.doctor.clues.program.culprits import culprit
@@ -146,6 +147,7 @@ from busbw.doctor.clues.program.programs import (
 from busbw.doctor.clues.program.reads_far import reads_over_network
 from busbw.doctor.clues.program.resume import resumed_apart
 from busbw.doctor.clues.program.saving_alone import saves_alone
+from busbw.doctor.clues.program.setup_stands import stands_in_setup
 from busbw.doctor.clues.program.shards import uneven_shards
 from busbw.doctor.clues.program.short_batch import shorter_batch
 from busbw.doctor.clues.program.skipped_branch import leaves_branch_out
@@ -278,7 +280,8 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "ras-mismatch": (resumed_apart, behind_main_process, uneven_batches, counted_apart),
     "message-truncated": (shorter_batch, packages_apart, forced_relaxed, models_apart, releases_apart),
     "gdr-differs": (not_registered,),
-    "stands-still": (lost_slots, launch_waits, stacks_apart),
+    "server-waits": (stands_in_setup,),
+    "stands-still": (lost_slots, launch_waits, stacks_apart, first_collective),
     "imex": (node_apart, service_down, session_of_host, without_domain, without_racks),
     "crash-in-library": (passes_with_other, built_without_cuda),
     "process-crashed": (passes_with_other, built_without_cuda),

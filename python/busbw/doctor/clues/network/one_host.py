@@ -14,6 +14,8 @@ OF_RDMA = frozenset({"libibverbs-missing", "ib-disabled"})
 _ONE = re.compile(
     r"--nnodes[= ]1(?![\d:])|--standalone\b|--num[-_](?:nodes|machines)[= ]1\b|\bnNodes 1\b|\bnnodes=1, num_local_procs"
     r"|\b(?:torchrun|torch\.distributed\.(?:run|launch))\b(?![^\n]{0,400}--nnodes)[^\n]{0,200}--nproc[-_]per[-_]node"
+    # As jax.print_environment_info() says it.
+    r"|^process_count: 1\s{0,4}$"
     r"|\bDuplicate GPU detected ?: rank [01] and rank [01] both\b"
     r"|^[^\n]{0,120}[$#] ?(?:[A-Z_]{2,40}=\S{1,80} ){0,6}(?:\./)?(?:build/)?\w{4,20}_perf [^\n]{0,120}-g ?[1-9]",
     re.MULTILINE,
@@ -27,6 +29,11 @@ _SEVERAL = re.compile(
 )
 
 
+def on_several(texts: Sequence[Text]) -> bool:
+    """Whether a command or somebody's words tell of several hosts."""
+    return any(_SEVERAL.search(text.text) for text in texts)
+
+
 def on_one_host(facts: Facts, texts: Sequence[Text]) -> Evidence | None:
     """The line by which all ranks are on one host; None where they may be on several, or nothing tells."""
     known = [each for log in facts.logs for each in log.communicators]
@@ -35,7 +42,7 @@ def on_one_host(facts: Facts, texts: Sequence[Text]) -> Evidence | None:
     hosts |= {each.where.partition(" ")[0] for log in facts.logs for each in log.warnings if " " in each.where}
     if not hosts and not facts.several_nodes and (alone := _over_loopback(texts)) is not None:
         return alone
-    if len(hosts) != 1 or facts.several_nodes or any(_SEVERAL.search(text.text) for text in texts):
+    if len(hosts) != 1 or facts.several_nodes or on_several(texts):
         return None
     whole = any(each.ranks and len(each.ranks) == each.nranks for each in known)
     for text in texts:

@@ -7,6 +7,12 @@ _WHO = (
     r"|benchmark|command))"
 )
 
+_TOLD = (
+    r"^(?![^\n]{0,300}(?:\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|fixed|solved|no longer|used to|if|unless|would|should|may"
+    r"|might)\b|\w=))[^\n]{0,200}?"
+)
+"""No line of a program's level or of settings, and no talk of what may be."""
+
 SIGNATURE = Signature(
     name="stands-still",
     stage=Stage.EFFECT,
@@ -17,6 +23,12 @@ SIGNATURE = Signature(
         r"^\W{0,6}(?:and |then |but ){0,2}no (?:further|more|other) (?:output|messages?|logs?|progress|lines)\b",
         rf"^\W{{0,6}}(?:and |then |but ){{0,2}}{_WHO} (?:just |then |simply |always |will ){{0,2}}"
         r"(?:hangs?|stalls?|freezes?|gets stuck|is stuck|got stuck|stops here|never (?:returns|finishes|proceeds))\b",
+        # Somebody who tells of a run, in a line that no program writes.
+        rf"{_TOLD}[^\n]{{0,160}}\bthen (?:just |simply )?(?:never (?:comes? back|returns|finishes|ends|goes on)"
+        r"|sits (?:there|here)|stays there|hangs(?! up)|does(?:n't| not) (?:come back|return|finish|go on))\b",
+        rf"{_TOLD}\b{_WHO} (?:just |then |simply |always |only )?(?:sits (?:there|here)|never comes back|never ends"
+        r"|waits forever|does(?:n't| not) (?:come back|return|finish|go on))\b",
+        rf"{_TOLD}\b(?:stops|stop) here and (?:stays|sits|waits|never)\b",
         r"^\W{0,6}(?:hangs|hanging|stuck|stalls|freezes) (?:here|at this point|forever|indefinitely"
         r"|for (?:\d|ever|hours|min))",
     ),

@@ -15,8 +15,10 @@ SIGNATURE = Signature(
         r"compiled with too old version of NCCL",
         r"Invalid GIN gdaki backend version",
         r"with family 0 is neither AF_INET",
+        # What ncclGetErrorString says of a number that is none of its results.
+        r"nccl.{0,300}unknown result code",
     ),
-    explains=("rank-count", "message-truncated"),
+    explains=("rank-count", "message-truncated", "communicator-misused"),
     confirm=("python -c 'import torch; print(torch.cuda.nccl.version())' and ldd on every node; NCCL_DEBUG=VERSION"),
     cure=(
         "install one image or environment on all nodes; look for a second libnccl in "
