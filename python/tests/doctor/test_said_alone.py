@@ -17,9 +17,9 @@ TIMEOUT = (
 APART = TIMEOUT.format(rank=0, size=4097000) + TIMEOUT.format(rank=1, size=1)
 
 
-def test_a_skipped_batch_of_one_rank_is_quoted_and_looked_at_first(tmp_path: Path) -> None:
-    first = loud(f"{STEPS}[rank1] WARNING it 14: non-finite loss, skipping this batch\n{APART}", tmp_path)[0]
-    assert "rank 1 alone said: WARNING it 14: non-finite loss, skipping this batch" in first.title
+def test_an_empty_shard_of_one_rank_is_quoted_and_looked_at_first(tmp_path: Path) -> None:
+    first = loud(f"{STEPS}[rank1] WARNING it 14: shard 3 is empty, taking none of it\n{APART}", tmp_path)[0]
+    assert "rank 1 alone said: WARNING it 14: shard 3 is empty, taking none of it" in first.title
     assert first.fix.startswith("look first at what rank 1 did there")
     assert any(seen.line == STEPS.count("\n") + 1 for seen in first.evidence)
 
