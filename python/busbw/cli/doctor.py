@@ -71,10 +71,14 @@ def _run(args: Args) -> int:
     base = collect() if args.live or args.collect or not inputs.any else None
     snapshot, records = read_inputs(inputs, base)
     if args.collect:
-        from busbw.doctor.reading.bundle import write_bundle
+        from busbw.doctor.bundled import bundled
+        from busbw.doctor.reading.bundle import write_bare
 
-        write_bundle(snapshot, args.collect)
+        what = bundled(snapshot, records)
+        write_bare(what.snapshot, args.collect)
         print(f"{args.collect} is written; examine it anywhere with `busbw doctor {args.collect}`")
+        if what.is_whole is False:
+            print("busbw: it tells less than the logs: send them as well, where you may", file=sys.stderr)
         return 0
     facts = gather(snapshot, records, require(args.machine) if args.machine else None)
     apart = {args.topology, *args.file} - {log.source for log in facts.logs}

@@ -38,9 +38,12 @@ _MANY_SPACES = re.compile(r" {65,}")
 
 def write_bundle(snapshot: Snapshot, path: Path) -> None:
     """Write the snapshot without what could be secret; UserError where the file cannot be written."""
-    text = json.dumps(encode(without_secrets(snapshot)), indent=1, ensure_ascii=False).encode(
-        "utf-8", "backslashreplace"
-    )
+    write_bare(without_secrets(snapshot), path)
+
+
+def write_bare(snapshot: Snapshot, path: Path) -> None:
+    """Write a snapshot that holds nothing that could be secret, as it stands."""
+    text = json.dumps(encode(snapshot), indent=1, ensure_ascii=False).encode("utf-8", "backslashreplace")
     if len(text) > MAX_BYTES:
         raise UserError(f"the snapshot has {len(text) >> 20} MiB, more than a bundle may hold; give shorter logs")
     member = tarfile.TarInfo(MEMBER)

@@ -32,7 +32,7 @@ from busbw.doctor.reading.mixed import (
 from busbw.doctor.reading.of_pieces import may_show_machine, with_graph, with_pieces
 from busbw.doctor.reading.packed import is_packed, opened, read_start, was_cut
 from busbw.doctor.reading.snapshot import SAVED, HostState, Snapshot, TextFile
-from busbw.doctor.reading.tables import HOW, PER_FILE, WIDE, holding_tables, tables_of
+from busbw.doctor.reading.tables import HOW, PER_FILE, WIDE, holding_tables, tables_in, tables_of
 from busbw.importers.lines import is_binary
 from busbw.machine.nccl.conf import in_force, read_conf
 from busbw.machine.topology.assemble import together
@@ -167,8 +167,12 @@ def read_inputs(inputs: Inputs, base: Snapshot | None = None) -> tuple[Snapshot,
         records += more
     if inputs.files and unfit_files == len(inputs.files):
         raise UserError(f"none of the files can be read: {snapshot.notes[0]}")
-    names = (*inputs.logs, *(each.path for each in snapshot.logs if each.path not in inputs.logs))
+    held = [each for each in snapshot.logs if each.text is not None and not looks_like(each.text[: 1 << 16])]
+    names = (*inputs.logs, *(each.path for each in snapshot.logs if each not in held and each.path not in inputs.logs))
     with EFFORT.part(FOR_TABLES):
+        found, lost = tables_in(held)
+        records += found
+        snapshot = replace(snapshot, notes=(*lost, *snapshot.notes))
         for name in holding_tables([name for name in names if Path(name).is_file()]):
             if EFFORT.is_spent:
                 said = f"{name} and the files after it were not searched for tables of results: {HOW}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from busbw.base.errors import UserError
 from busbw.base.pool import mapped
 from busbw.doctor.reading.packed import ends_early, is_packed, opened, read_first
 from busbw.doctor.reading.read_logs import ALONE_BYTES, MAX_PROCESSES
+from busbw.doctor.reading.snapshot import TextFile
 from busbw.importers import ImportedSweep, import_path
 from busbw.importers.reading import EnoughError
 from busbw.records import Record
@@ -70,6 +72,23 @@ def tables_of(name: str) -> tuple[tuple[Record, ...], list[str]]:
         elif not (is_packed(name) and ends_early(name)):
             raise
     return tuple(found), [*([f"{name}: {skimmed}"] if skimmed else []), *refused]
+
+
+def tables_in(logs: Sequence[TextFile]) -> tuple[tuple[Record, ...], list[str]]:
+    """As `tables_of`, for logs whose text is held, as in a bundle: no file of their names need lie here."""
+    records, said = list[Record](), list[str]()
+    for log in logs:
+        text = (log.text or "").encode("utf-8", "replace")
+        EFFORT.spend(PER_FILE + len(text) * PER_MIB_SEARCHED / MIB)
+        if not any(word in text for word in _TABLE) or EFFORT.is_spent:
+            continue
+        with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
+            path = Path(folder, Path(log.path).name or "log")
+            path.write_bytes(text)
+            found, notes = tables_of(str(path))
+        records += found
+        said += [each.replace(str(path), log.path) for each in notes]
+    return tuple(records), said
 
 
 def _holds_table(name: str) -> bool:
