@@ -20,8 +20,8 @@ from busbw.doctor.reading.tables import tables_in
 from busbw.records import Record
 
 _MOST_BYTES = 1 << 20
-"""Of all logs together: they are examined up to four times."""
-_AROUND = (0, 2, 8)
+"""Of all logs together: they are examined up to six times."""
+_AROUND = (0, 2, 8, 30)
 """Lines before and behind each line of evidence that are kept, the fewest with which the same is told."""
 
 

@@ -35,6 +35,8 @@ def _socket_names(facts: Facts) -> Iterator[Finding]:
     setting, machine = facts.settings.get("NCCL_SOCKET_IFNAME"), facts.machine
     if setting is None or not setting.value or machine is None or not facts.snapshot.host:
         return  # without the host's own list of interfaces nobody knows which exist
+    if _is_of_other_host(setting, facts):
+        return
     known = [nic for nic in machine.nics if nic.interface]
     chosen = [nic for nic in known if matches(setting.value, nic.interface or "")]
     if not chosen and matches(setting.value, "lo"):
@@ -57,9 +59,21 @@ def _socket_names(facts: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _is_of_other_host(setting: Setting, facts: Facts) -> bool:
+    """Whether a log alone sets it, and all that speak in that log are on other hosts than the one looked at."""
+    log = next((each for each in facts.logs if each.source == setting.origin.where), None)
+    own = (facts.machine.host if facts.machine else None) or ""
+    if log is None or not own:
+        return False
+    hosts = {*log.networks, *(host for each in log.communicators for host in each.hosts)} - {""}
+    return bool(hosts) and own.partition(".")[0] not in {each.partition(".")[0] for each in hosts}
+
+
 def _rdma_names(facts: Facts) -> Iterator[Finding]:
     setting, machine = facts.settings.get("NCCL_IB_HCA"), facts.machine
     if setting is None or not setting.value or machine is None or not facts.has_rdma:
+        return
+    if _is_of_other_host(setting, facts):
         return
     if chosen_far(facts) is not None:
         return  # told as what it is: the list names the NICs of other GPUs
