@@ -21,6 +21,8 @@ from busbw.records import Record
 
 _MOST_BYTES = 1 << 20
 """Of all logs together: they are examined up to six times."""
+_ONCE_BYTES, _AROUND_UNSEEN = 8 << 20, 8
+"""Up to so much is examined once, and what is kept is not looked at again."""
 _AROUND = (0, 2, 8, 30)
 """Lines before and behind each line of evidence that are kept, the fewest with which the same is told."""
 
@@ -39,15 +41,18 @@ def bundled(snapshot: Snapshot, records: tuple[Record, ...]) -> Bundled:
     """
     bare = without_secrets(snapshot)
     logs = [each for each in snapshot.logs if not is_flight(each) and not (each.text is None and each.why)]
-    if not logs or sum(map(size_of, logs)) > _MOST_BYTES:
+    size = sum(map(size_of, logs))
+    if not logs or size > _ONCE_BYTES:
         return Bundled(bare, None if logs else True)
     found = examine(gather(snapshot, records))
-    said = _examined(bare)
     originals = {each.path: tuple(_lines(each)) for each in logs}
+    if size > _MOST_BYTES:
+        return Bundled(_with_evidence(bare, originals, found, _AROUND_UNSEEN), None)
+    said = _examined(bare)
     for around in _AROUND:
         if _loud(said) == _loud(found) or EFFORT.is_spent:
             break
-        bare = replace(bare, logs=tuple(_with(each, originals, (*found, *said), around) for each in bare.logs))
+        bare = _with_evidence(bare, originals, (*found, *said), around)
         said = _examined(bare)
     return Bundled(bare, _loud(said) == _loud(found))
 

@@ -70,14 +70,17 @@ def test_that_less_is_told_is_said(
     assert "it tells less" not in capsys.readouterr().err
 
 
-def test_logs_that_are_too_large_to_be_examined_again_keep_what_is_known_to_matter(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("limit", "kept"), [("_MOST_BYTES", True), ("_ONCE_BYTES", False)])
+def test_large_logs_are_examined_once_and_larger_ones_keep_what_is_known_to_matter(
+    limit: str, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_BYTES", len(LOG) - 1)
-    kept = bundled(Snapshot("here", logs=(TextFile("job.log", LOG),)), ())
-    assert kept.is_whole is None
-    assert "shard 3 is empty" not in (kept.snapshot.logs[0].text or "")
-    assert "SeqNum=52" in (kept.snapshot.logs[0].text or "")
+    monkeypatch.setattr(module, limit, len(LOG) - 1)
+    bundle = bundled(Snapshot("here", logs=(TextFile("job.log", LOG),)), ())
+    text = bundle.snapshot.logs[0].text or ""
+    assert bundle.is_whole is None
+    assert ("shard 3 is empty" in text) is kept
+    assert "SeqNum=52" in text
+    assert "hunter2hunter2" not in text
 
 
 def test_tables_of_a_bundle_are_judged_where_no_such_file_lies(
