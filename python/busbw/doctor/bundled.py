@@ -75,6 +75,12 @@ def _lines(file: TextFile) -> Iterator[str]:
         return
 
 
+def _with_evidence(
+    snapshot: Snapshot, originals: Mapping[str, Sequence[str]], findings: Sequence[Finding], around: int
+) -> Snapshot:
+    return replace(snapshot, logs=tuple(_with(each, originals, findings, around) for each in snapshot.logs))
+
+
 def _with(file: TextFile, originals: Mapping[str, Sequence[str]], findings: Sequence[Finding], around: int) -> TextFile:
     """The log with the lines of the evidence, and so many around each, put back where they stood."""
     original = originals.get(file.path)
