@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 _GROUP_CURE = (
-    "give the security group of these instances a rule in both directions that allows all traffic (protocol all, not "
-    "only TCP) from and to the group itself: EFA's packets are neither TCP nor UDP, so that ssh and sockets work "
-    "without it. Both nodes in one subnet (zone). Then fi_pingpong -p efa between them. Where one side alone reports "
-    "it, its peer ended first"
+    "give the security group of these instances rules that allow all traffic (protocol all, not only TCP) from and to "
+    "the group itself, in both directions. EFA's packets are neither TCP nor UDP: ssh and sockets work without it. "
+    "Both nodes belong in one subnet (zone). Then fi_pingpong -p efa between them. Where one side alone reports it, "
+    "its peer ended first"
 )
 _TX_ERROR = r"(?:rxr|efa_rdm)_\w{2,30}error\w{0,20}\b[^\n]{0,60}\berr: \d{1,3}, prov_err: "
 _NESTED = r"\bsrun\b(?P<srun>(?:[^\n|;\\]|\\\n){1,600}?)\s(?P<mpirun>mpirun|mpiexec|prterun)\s"
@@ -102,7 +102,7 @@ enable access between nodes (?P<one>\d{1,3}) and (?P<two>\d{1,3}) ; GPUs {one} a
  which the program's own all-reduce needs: what it calls nodes are GPUs of this host ; build or start without that
  all-reduce (TensorRT-LLM: trtllm-build --use_custom_all_reduce disable; newer: allreduce_strategy NCCL), so that NCCL
  goes through host memory. In a VM, and between cards without NVLink or P2P (A10, L4, GeForce), that is as it must be.
- nvidia-smi topo -p2p r shows the pairs; where they should have it: IOMMU and ACS off
+ The command nvidia-smi topo -p2p r shows the pairs. Where they should have it: IOMMU and ACS off
 """,
     "port-in-use": rf"""
 {_C10D_END} && \[c10d\]|torch/distributed|torch\.distributed && !--standalone ; {{title}} ; end the left-over process on
