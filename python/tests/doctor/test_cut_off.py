@@ -44,6 +44,7 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
+    "h174-no-switches-to-manage": "that the cards have no NVSwitches is said in its head",
     "h172-tree-of-two": "that two ranks reach what a port carries is said in the table behind the command",
     "h164-at-its-own-limit": "the list of reasons is whole, and the limit stands behind it",
     "h159-resumes-from-nothing": "that it starts from nothing is said behind the traceback",

@@ -23,6 +23,7 @@ from busbw.doctor.clues.launch.one_node_of_several import (
     launchers_on_one_node,
     one_name_of_hosts,
 )
+from busbw.doctor.clues.launch.own_endpoint import endpoint_of_each_node
 from busbw.doctor.clues.launch.pods import pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
@@ -210,7 +211,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(overlay_dropped, read_as_octal, name_of_own_host, tasks_overridden, without_srun, first_node_late),
         *(nodes_alike, closed_by_zone, evaluated_in_batch, other_port_answers, for_itself_alone),
         *(given_by_program, address_of_node, port_without_answer, ranks_on_two_hosts),
-        *(no_host_address, served_by_nobody),
+        *(no_host_address, endpoint_of_each_node, served_by_nobody),
     ),
     "ib-completion-error": (
         *(fabric_devices, kinds_apart, forced_relaxed, end_that_counts, rails_in_one_subnet, lost_between),
@@ -229,6 +230,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     ),
     "rendezvous-timeout": (
         coordinators_apart,
+        endpoint_of_each_node,
         *(overlay_dropped, group_of_few, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host),
         *(ids_apart, tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike),
         *(evaluated_in_batch, given_by_program, address_of_node, port_without_answer, worlds_of_nodes),

@@ -58,12 +58,16 @@ def launchers_on_one_node(finding: Finding, facts: Facts, texts: Sequence[Text])
     return None
 
 
-_MPIRUN = re.compile(
-    r"^(?P<front>[^\n]{0,200}?\b(?:mpirun|mpiexec(?:\.hydra)?)\b)(?P<options>(?:[^\n]|\\\n){0,1200}?)"
-    r"\S{0,160}\b[a-z]\w{2,40}_perf\b(?P<rest>[^\n]{0,300})",
-    re.MULTILINE,
+_BY = r"mpirun|mpiexec(?:\.hydra)?"
+_RUN = (
+    r"^(?P<front>[^\n]{{0,200}}?\b(?:{by})\b)(?P<options>(?:[^\n]|\\\n){{0,1200}}?)"
+    r"\S{{0,160}}\b[a-z]\w{{2,40}}_perf\b(?P<rest>[^\n]{{0,300}})"
 )
+_MPIRUN = re.compile(_RUN.format(by=_BY), re.MULTILINE)
+_STARTED = re.compile(_RUN.format(by=f"{_BY}|srun"), re.MULTILINE)
 _COUNT = re.compile(r"\s(?:-np?|--np)[ =](?P<n>\d{1,5})\b")
+_PER_NODE = re.compile(r"\s(?:--ntasks-per-node[= ]|--?npernode |--map-by ppr:)(?P<n>\d{1,4})\b")
+_RANKS_OF_SRUN = re.compile(r"\s(?:-n|--ntasks)[ =]?(?P<n>\d{1,5})\b")
 _HOSTS = re.compile(r"\s(?:-H|--?hosts?)[ =](?P<list>[\w.:,-]{1,600})")
 _PER = re.compile(r"(?<!\S)-(?P<which>[gt])[ =]?(?P<n>\d{1,3})\b")
 _REFUSED = re.compile(r"(?P<host>[\w.-]{1,100}): Test CUDA failure [^\n]{0,80}invalid device ordinal")
@@ -113,20 +117,29 @@ def one_name_of_hosts(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
 def gpus_times_ranks(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """Each rank of nccl-tests takes several GPUs (-g, -t), and so all ranks of a host more than it has."""
     for text in texts:
-        for run in _MPIRUN.finditer(text.text):
-            count = _COUNT.search(run["options"])
-            each = prod(int(found["n"]) for found in _PER.finditer(run["rest"]))
-            hosts = max(1, len(_slots(run["options"])))
+        for run in _STARTED.finditer(text.text):
             part = text.text[run.end() :]
-            part = part[: next((at.start() for at in _MPIRUN.finditer(part)), len(part))]
-            if count is None or each < 2 or int(count["n"]) // hosts < 2 or (refused := _REFUSED.search(part)) is None:
+            part = part[: next((at.start() for at in _STARTED.finditer(part)), len(part))]
+            refused = list(islice(_REFUSED.finditer(part), _MOST))
+            hosts = max(1, len(_slots(run["options"])), len({found["host"] for found in refused}))
+            ranks = _ranks_per_host(run["options"], hosts)
+            each = prod(int(found["n"]) for found in _PER.finditer(run["rest"]))
+            if each < 2 or ranks < 2 or not refused:
                 continue
-            ranks = int(count["n"]) // hosts
+            one_each = f"mpirun -np {hosts}" + (" --map-by ppr:1:node" if hosts > 1 else "")
             return Sharper(
                 f"the command asks for {ranks * each} GPUs of one host, and it has fewer: {ranks} ranks there, each "
                 f"of which takes {each} GPUs (-g and -t count for each rank)",
-                f"take one GPU for each rank (-g 1), or one rank for each host with -g of all its GPUs (-np {hosts}). "
-                "Driver and GPUs are right",
-                (text.evidence(run.end("front")), text.evidence(run.end() + refused.start())),
+                "take one GPU for each rank (-g 1), or one rank for each host with -g of all its GPUs "
+                f"({one_each}; srun --ntasks-per-node=1). Driver and GPUs are right",
+                (text.evidence(run.end("front")), text.evidence(run.end() + refused[0].start())),
             )
     return None
+
+
+def _ranks_per_host(options: str, hosts: int) -> int:
+    """Ranks of a host by the command; without a count mpirun starts as many as its list of hosts has slots."""
+    if (per := _PER_NODE.search(options)) is not None:
+        return int(per["n"])
+    count = _COUNT.search(options) or _RANKS_OF_SRUN.search(options)
+    return (int(count["n"]) if count else sum(_slots(options).values())) // hosts

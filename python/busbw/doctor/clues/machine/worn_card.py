@@ -22,6 +22,12 @@ _SPELLED = re.compile(
 )
 """A row of `nvidia-smi --query-gpu=... --format=csv`, spelled out (busbw.doctor.reading.pasted)."""
 _COLUMN = re.compile(r"\becc\.errors\.uncorrected\.(?P<name>[\w.]{1,40}): (?P<n>[1-9]\d{0,9})\b")
+_BOXED = re.compile(
+    rf"^\|\s{{1,6}}(?P<gpu>\d{{1,3}})\s[^|\n]{{3,60}}\|\s{{0,4}}{_BUS}\s{{1,4}}\w{{2,4}}\s{{0,4}}\|\s{{1,24}}"
+    r"(?P<n>[1-9]\d{0,9})\s{0,4}\|",
+    re.MULTILINE,
+)
+"""A row of nvidia-smi's own table: its last column begins with the uncorrected errors since the driver's start."""
 _SECTION = re.compile(rf"^GPU {_BUS}\s*$", re.MULTILINE)
 _COUNTED = re.compile(r"^\s{2,30}(?:SRAM|DRAM) Uncorrectable[\w ]{0,12} {1,30}: (?P<n>[1-9]\d{0,9})$", re.MULTILINE)
 _RANK = re.compile(r"\[rank ?(?P<rank>\d{1,5})\][^\n]{0,200}uncorrectable ECC error encountered", re.IGNORECASE)
@@ -140,6 +146,9 @@ def _of_table(text: Text) -> Iterator[tuple[str, str, Evidence]]:
         counts = [f"{each['name']} {each['n']}" for each in _COLUMN.finditer(row["row"])]
         if counts:
             yield row["bus"].lower(), f"GPU {row['gpu']}: uncorrected {', '.join(counts)}", text.evidence(row.start())
+    for row in _BOXED.finditer(text.text):
+        said = f"GPU {row['gpu']}: uncorrected volatile {row['n']}"
+        yield row["bus"].lower(), said, text.evidence(row.start())
 
 
 def _of_sections(text: Text) -> Iterator[tuple[str, str, Evidence]]:

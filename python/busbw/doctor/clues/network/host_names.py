@@ -17,13 +17,13 @@ _SAYS = re.compile(
     r"(?<![\w.-])(?P<host>[A-Za-z][\w-]{0,60}(?:\.[\w-]{1,40}){0,6}):\d{1,8}:\d{1,8} \[\d{1,3}\] [^\n]{0,40}"
 )
 _ADDRESS = re.compile(
-    r"(?<![\w.-])(?P<host>[A-Za-z][\w-]{0,60}):\d{1,8}:\d{1,8} \[\d{1,3}\] [^\n]{0,60}?\bUsing "
+    r"(?<![\w.-])(?P<host>[A-Za-z][\w-]{0,60}):(?P<pid>\d{1,8}):\d{1,8} \[\d{1,3}\] [^\n]{0,60}?\bUsing "
     r"(?:interface |\[0\])?(?P<net>(?!lo\b|docker|br-|veth)[a-z][\w.-]{0,20}):(?P<ip>\d{1,3}(?:\.\d{1,3}){3})<"
 )
 _LONG = r"(?<![\w.-]){}\.(?P<domain>[a-z][\w-]{{0,40}}(?:\.[\w-]{{1,40}}){{0,5}})(?![\w-])"
 _NO_DOMAIN = re.compile(r"(?:log|out|err|txt|json|yaml|py|sh|local)(?:\.\w{1,5})?$")
 """How files of a host end, and the name that a host has beside its own."""
-_INSIDE = re.compile(r"\bvia (?:P2P|SHM)\b")
+_INSIDE = re.compile(r"\bvia (?:P2P|SHM|direct shared memory)\b")
 
 
 def one_name_of_two(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
@@ -31,7 +31,7 @@ def one_name_of_two(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sh
     inside = next(((text, found) for text in texts if (found := _INSIDE.search(text.text))), None)
     names = {found["host"].partition(".")[0] for text in texts for found in islice(_SAYS.finditer(text.text), _MOST)}
     for name in sorted(names)[:16]:
-        seen = _by_domain(name, texts) or _by_address(name, texts)
+        seen = _by_domain(name, texts) or _by_address(name, texts) or (_by_process(name, texts) if inside else {})
         if len(seen) > 1:
             who = " and ".join(list(seen)[:2])
             return Sharper(
@@ -64,3 +64,17 @@ def _by_address(name: str, texts: Sequence[Text]) -> dict[str, Evidence]:
             if found["host"] == name:
                 nets[found["net"]].setdefault(f"{found['net']} {found['ip']}", text.evidence(found.start()))
     return next((seen for seen in nets.values() if len(seen) > 1), {})
+
+
+def _by_process(name: str, texts: Sequence[Text]) -> dict[str, Evidence]:
+    """Interfaces of two processes, where neither has one of the other's: on one host all see the same."""
+    own: dict[str, dict[str, Evidence]] = defaultdict(dict)
+    for text in texts:
+        for found in islice(_ADDRESS.finditer(text.text), _MOST):
+            if found["host"] == name:
+                own[found["pid"]].setdefault(f"{found['net']} {found['ip']}", text.evidence(found.start()))
+    if not own:
+        return {}
+    first = next(iter(own.values()))
+    other = next((each for each in own.values() if first.keys().isdisjoint(each)), {})
+    return {**dict(list(first.items())[:1]), **dict(list(other.items())[:1])}

@@ -8,7 +8,9 @@ SIGNATURE = Signature(
     title="a host name cannot be resolved to an address: {host}",
     patterns=(
         r"addresses of \((?P<host>[\w.-]{1,120}), \d{1,6}\) cannot be retrieved",
-        r"\b(?P<host>[A-Za-z][\w.-]{1,120})(?::\d{1,6})?: (?:Name or service not known|Temporary failure in name)",
+        # A program's own words before the answer are no host's name: `host not found: Name or service not known`.
+        r"\b(?!(?:not|found|failed|error|ERROR|Error|hostname|host|address|getaddrinfo|gaierror|lookup|resolve): )"
+        r"(?P<host>[A-Za-z][\w.-]{1,120})(?::\d{1,6})?: (?:Name or service not known|Temporary failure in name)",
         r"[Cc]ould not resolve host(?:name)?:? (?P<host>[\w.-]{1,120}): (?:Name|Temporary)",
         r"\bhost='(?P<host>[\w.-]{1,120})'.{0,300}(?:Name or service not known|Temporary failure in name)",
         r"Name or service not known",

@@ -1,0 +1,113 @@
+"""Rows of clues (as `clue_rows` has them) of starts: EFA's own codes, MPI and PMIx in containers, late names."""
+
+from __future__ import annotations
+
+_GROUP_CURE = (
+    "give the security group of these instances rules that allow all traffic (protocol all, not only TCP) from and to "
+    "the group itself, in both directions. EFA's packets are neither TCP nor UDP: ssh and sockets work without it. "
+    "Both nodes belong in one subnet (zone). Then fi_pingpong -p efa between them. Where one side alone reports it, "
+    "its peer ended first"
+)
+_TX_ERROR = r"(?:rxr|efa_rdm)_\w{2,30}error\w{0,20}\b[^\n]{0,60}\berr: \d{1,3}, prov_err: "
+_NESTED = r"\bsrun\b(?P<srun>(?:[^\n|;\\]|\\\n){1,600}?)\s(?P<mpirun>mpirun|mpiexec|prterun)\s"
+_ONE_TASK = (
+    r"\bsrun\b(?:[^\n|;\\]|\\\n){0,400}?\s(?:-n|--ntasks)[ =]?1\s(?:[^\n|;\\]|\\\n){0,400}?"
+    r"\b(?:mpirun|mpiexec|prterun)\s"
+)
+_SSH_FAILS = (
+    r"Host key verification failed|Permission denied \(publickey|ssh: (?:command )?not found|ssh: connect to host"
+    r"|reliably start one or more daemons"
+)
+_LACKS = r"requested component was not found(?:[^\n]{0,200}\n){1,10}[^\n]{0,40}Framework: +"
+_COMPONENT = r"[^\n]{0,20}\n[^\n]{0,40}Component: +(?P<component>\w{1,30})"
+_DOCKER_URI = r"(?:;|uri[^\n]{0,40})tcp://(?P<ip>172\.17\.\d{1,3}\.\d{1,3}):\d"
+_IN_DOCKER = r"\bdocker\b|\bcontainers?\b|@[0-9a-f]{12}:|\[[0-9a-f]{12}:\d"
+_C10D_END = r"--rdzv[-_]endpoint[= ](?P<end>\"?[\w.${}\[\]-]{1,80}:(?P<port>\d{2,5})\b)"
+
+START_ROWS = {
+    "efa-error": rf"""
+{_TX_ERROR}Not a directory|\bcompleted with error\. RC: 20\. ; EFA's packets do not reach the other node (its code
+ 20: the peer gives no answer), which the log shows as `Not a directory`: mostly the security group lets no EFA through
+ ; {_GROUP_CURE}. The number is none of errno: no path or folder is at fault
+{_TX_ERROR}Permission denied ; the other end of EFA takes no messages (EFA's code 13: receiver not ready), which the log
+ shows as `Permission denied` ; look for the first error, or the slow rank, at the other end: its process stands still
+ or is busy. The number is none of errno: no rights are missing
+{_TX_ERROR}Block device required ; the other end of EFA is gone (EFA's code 15: no such queue pair there), which the log
+ shows as `Block device required` ; look for the first error of the rank at the other end: it ended, or started anew.
+ The number is none of errno: no device is missing
+Failed to process command (?P<command>ALLOC_PD|CREATE_(?:QP|CQ|AH|EQ)|ALLOC_UAR)\b[^\n]{{0,60}}\berr -12\b ; the EFA
+ device refuses its driver's command {{command}} for want of room (err -12, ENOMEM, in the kernel's log): what libfabric
+ then says follows from it ; end processes that are left of earlier jobs (fuser -v /dev/infiniband/uverbs*). Then
+ unload and load the driver (modprobe -r efa; modprobe efa) or reboot, and install the newest EFA installer on all nodes
+ (kernel module, libfabric and plugin of one release). If it returns, stop and start the instance. Security groups, GID
+ and NCCL's settings have no part in it
+""",
+    "fabric-manager": r"""
+transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && \bMNNVL\b[^\n]{0,120}\bstate 3\b ; NVLink multicast (NVLS)
+ cannot be set up: the GPUs have joined the NVLink fabric (state 3), and its manager has not made it ready for
+ multicast (error 802) ; on racks such as GB200 NVL72 look at the switch trays: their fabric manager and NVLSM (NMX-C)
+ must run, in one release, with all switches and this node's partition. On the nodes nvidia-smi -q shows the state of
+ the fabric, and nvidia-imex-ctl -N that of IMEX. On HGX machines restart nvidia-fabricmanager, of the driver's version.
+ Until then NCCL_NVLS_ENABLE=0
+transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink multicast (NVLS) cannot be set up: the
+ fabric manager has not made the NVLink fabric ready for it (error 802) ; {fix}. Until then NCCL_NVLS_ENABLE=0
+""",
+    "pmi mpi-other": rf"""
+{_LACKS}psec{_COMPONENT} ; the PMIx of this image has no component {{component}} (psec: how a process proves who it
+ is), which the launcher's PMIx told it to use ; export PMIX_MCA_psec=native before srun (with pyxis add
+ --container-env=PMIX_MCA_psec), so that both sides take what each PMIx has. Or put {{component}} into the image: its
+ library (libmunge), a PMIx built with it, and its socket (/run/munge) as a mount. The host's Slurm, PMIx and the
+ network are right
+{_LACKS}(?P<framework>gds|pcompress|bfrops|ptl|preg|psquash){_COMPONENT} ; the PMIx of this image has no component
+ {{component}} ({{framework}}), which it was told to use: the launcher's PMIx is another build or release ; unset
+ PMIX_MCA_{{framework}} where it is set (env | grep PMIX_MCA). Where the launcher sets it: PMIX_MCA_{{framework}} with
+ what both have (for gds: hash). Or build the image with the PMIx of the hosts
+""",
+    "ssh-launch mpi-launch": rf"""
+{_NESTED} && --container-(?:image|name)|\b(?:singularity|apptainer|enroot) && {_SSH_FAILS} && !{_ONE_TASK} ; each task
+ of srun starts {{mpirun}} once more, within the container: that one tries to reach the other nodes by ssh, which fails
+ there ; leave {{mpirun}} out: srun --mpi=pmix --container-image=... PROGRAM, with as many tasks as ranks (srun
+ --mpi=list shows what Slurm has; the MPI of the image needs PMIx). Or call mpirun once, outside of srun and the
+ container. Keys and known_hosts in the container would only start each rank many times
+{_NESTED} && {_SSH_FAILS} && !{_ONE_TASK} ; each task of srun starts {{mpirun}} once more, and that one tries to reach
+ the other nodes by ssh, which fails ; leave {{mpirun}} out: srun --mpi=pmix PROGRAM with as many tasks as ranks, or
+ mpirun alone in the batch script. Keys for ssh would only start each rank many times
+""",
+    "mpi-launch": rf"""
+{_DOCKER_URI} && {_IN_DOCKER} && reliably start one or more daemons|tcp_peer_send_blocking|complete a TCP connection
+ && !\bdocker run [^\n]{{0,400}}--net(?:work)?[ =]host ; mpirun's container is on Docker's default bridge, and it tells
+ the other hosts to connect back to {{ip}}: there that address leads nowhere, or to their own container ; start the
+ containers on all hosts with --network=host (sshd there on a port of its own: plm_rsh_args -p 8022). Then name the
+ hosts' network: --mca oob_tcp_if_include 192.168.0.0/24 (this connection) and btl_tcp_if_include (the ranks). Or an
+ overlay network. ssh works already, and btl_tcp_* alone does not change the address
+""",
+    "dns": r"""
+host not found: (?:Name or service|Temporary failure) && (?:nc|wget|ping): bad address '(?P<host>[\w.-]{1,120})' &&
+ ^[^\n]{0,4}(?P<open>[\w.-]{1,120}) \([\d.]{7,15}:\d{1,5}\) open$ ; a host name cannot be resolved to an address at the
+ start: {host}, and some seconds later it can, as its pod and service come up beside this one ; let each worker wait
+ before init_process_group until the master's port answers (init container: until nc -z -w 2 NAME PORT). One nslookup
+ that succeeds is too early. Or try again some times, as newer torch does; publishNotReadyAddresses: true for the
+ headless service
+host not found: (?:Name or service|Temporary failure) && (?:nc|wget|ping): bad address '(?P<host>[\w.-]{1,120})' ; a
+ host name cannot be resolved to an address: {host} ; {fix}
+""",
+    "cuda-ipc": r"""
+peer mapping resources exhausted|Cuda failure 711 && NCCL_P2P_DISABLE(?:=| set by environment to )1 ; {title} ; let
+ each process see at most eight GPUs: CUDA_VISIBLE_DEVICES (and -g 8), or several processes with GPUs of their own. The
+ buffers of this process are mapped for all GPUs that it sees (ncclMemAlloc, cudaDeviceEnablePeerAccess), and
+ NCCL_P2P_DISABLE=1, which is set here, does not change that
+""",
+    "python-exception p2p-broken": r"""
+enable access between nodes (?P<one>\d{1,3}) and (?P<two>\d{1,3}) ; GPUs {one} and {two} have no peer access (P2P),
+ which the program's own all-reduce needs: what it calls nodes are GPUs of this host ; build or start without that
+ all-reduce (TensorRT-LLM: trtllm-build --use_custom_all_reduce disable; newer: allreduce_strategy NCCL), so that NCCL
+ goes through host memory. In a VM, and between cards without NVLink or P2P (A10, L4, GeForce), that is as it must be.
+ The command nvidia-smi topo -p2p r shows the pairs. Where they should have it: IOMMU and ACS off
+""",
+    "port-in-use": rf"""
+{_C10D_END} && \[c10d\]|torch/distributed|torch\.distributed && !--standalone ; {{title}} ; end the left-over process on
+ the first node (ss -ltnp | grep {{port}}), or give another port in --rdzv-endpoint, alike on all nodes:
+ --master-port does not count beside it. Where jobs share nodes, make it of the job's id: $((20000 + SLURM_JOB_ID %
+ 20000))
+""",
+}
