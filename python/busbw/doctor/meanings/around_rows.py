@@ -117,8 +117,8 @@ Rank 0 has (?P<mine>\d{1,6}) params, while rank [1-9]\d{0,5} has inconsistent 0 
 NCCL cannot be captured in a graph && NCCL version (?P<nccl>2\.\d{1,3}\.\d{1,3}\+cuda(?:10\.\d|11\.[0-2]))\b ; this
  build of NCCL ({nccl}) cannot be captured in a CUDA graph: it was built with a CUDA older than 11.3 ;
  take an NCCL built for CUDA 11.3 or newer (pip install nvidia-nccl-cu11 or -cu12 as torch has it, a newer cupy), and
- see which libnccl is loaded: grep libnccl /proc/PID/maps. To go on at once: without CUDA graphs (vLLM: --enforce-eager). A
- driver newer than R465 (nvidia-smi) needs no update
+ see which libnccl is loaded: grep libnccl /proc/PID/maps. To go on at once: without CUDA graphs (vLLM:
+ --enforce-eager). A driver newer than R465 (nvidia-smi) needs no update
 NCCL cannot be captured in a graph ; NCCL cannot be captured in a CUDA graph: it was built with a CUDA older than 11.3,
  or the driver is older than R465 ;
  the line `NCCL version` tells its CUDA (+cuda11.0 is too old), nvidia-smi the driver. Take a build of NCCL for CUDA

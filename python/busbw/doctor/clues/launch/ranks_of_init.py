@@ -16,7 +16,8 @@ _REASON = re.compile(r"Duplicate GPU detected|NCCL WARN ")
 _RANK = re.compile(r"['\"]rank['\"]: ?(?P<rank>\d{1,5})\b")
 """A worker of a dictionary that RAFT hands to each of them: its name there becomes its rank."""
 _OUT = re.compile(
-    r"\brank[ =:]{1,3}(?P<rank>\d{1,5}),? {0,2}(?:of|nranks|n_ranks|world[_ ]size|size)[ =:]{1,3}(?P<n>\d{1,5})\b",
+    r"(?<!node )(?<!local )\brank[ =:]{1,3}(?P<rank>\d{1,5}),? {0,2}(?:nranks|n_ranks|world[_ ]size)[ =:]{1,3}"
+    r"(?P<n>\d{1,5})\b",
     re.IGNORECASE,
 )
 _MOST = 500
@@ -70,9 +71,11 @@ _WORKER = re.compile(
 )
 _AGAIN = re.compile(r"(?P<first>.{1,100}-\d{1,3})-\d{1,3}$")
 _ONE_GPU = re.compile(
-    r"\b(?:single|only one|just one|one and the same|the same) (?:NVIDIA |physical )?"
-    r"(?:GPU|(?:GTX|RTX|Tesla|Quadro|A|H|V|T|L)\s?\d{2,4})\b",
-    re.IGNORECASE,
+    # "On a single GPU it works" tells of another run.
+    r"^(?![^\n]{0,400}\b(?:works?|worked|runs?|ran|fine|trains?|pass(?:es|ed)|ok|succe\w{2,8}|instead|unlike|without)\b)"
+    r"[^\n]{0,200}?\b(?P<one>(?:(?:have|has|had|got|with|of) (?:only )?(?:a|one) single|only one|just one|the same) "
+    r"(?:NVIDIA |physical )?(?:GPU|(?:GTX|RTX|Tesla|Quadro|A|H|V|T|L)\s?\d{2,4}))\b",
+    re.IGNORECASE | re.MULTILINE,
 )
 _SEVERAL = re.compile(
     r"\b(?:two|three|four|five|six|eight|[2-9]) (?:\w{1,12} )?(?:workers|ranks|processes|actors)\b"
@@ -99,7 +102,7 @@ def workers_of_one_gpu(finding: Finding, facts: Facts, texts: Sequence[Text]) ->
     one = next(((text, found) for text in texts if (found := _ONE_GPU.search(text.text))), None)
     if one is None or not any(_SEVERAL.search(text.text) for text in texts):
         return None
-    return _shared(f"most likely several ranks share one GPU ({named(one[1][0])})", one[0], one[1].start())
+    return _shared(f"most likely several ranks share one GPU ({named(one[1]['one'])})", one[0], one[1].start("one"))
 
 
 def _shared(what: str, text: Text, at: int) -> Sharper:
