@@ -20,6 +20,7 @@ RuntimeError: NCCL_ERROR: b'invalid usage'
     [
         ("all-that-speak-alike", "without a gap from rank 0 to 3", "NCCL_P2P_DISABLE=1"),
         ("first-rank-silent", "and rank 0 alone of these 4 does not say so", "py-spy dump --pid PID of rank 0"),
+        ("first-rank-silent", "rank 1, 2, 3 waited", "RTX 4090 cards have no P2P"),
         ("build-of-old-cuda", "this build of NCCL (2.18.5+cuda11.0) cannot be captured", "--enforce-eager"),
         ("ranks-with-gap", "2 workers have the ranks 1, 3", "CUDA_VISIBLE_DEVICES=1,3"),
         ("rank-counted-from-one", "rank 2 of 2, and NCCL takes 0 to 1 alone", "number the ranks from 0"),
@@ -29,7 +30,7 @@ RuntimeError: NCCL_ERROR: b'invalid usage'
         ("refused-at-init", "most often two ranks have one GPU", "a GPU of its own"),
         ("pod-came-late", "worker-1 came late, as its pod waited for a node", "gang scheduling"),
         ("images-cached-by-first", "rank 0 still prepares the data", "init_process_group(timeout=)"),
-        ("store-of-another-job", "jobs with --standalone on one node share the store", "--rdzv-endpoint=localhost:0"),
+        ("store-of-another-job", "Jobs with --standalone on one node share the store", "--rdzv-endpoint=localhost:0"),
         ("store-of-first-node-gone", "in the midst of the job", "see how that launcher ended"),
         ("counts-arrive-as-zero", "rank 0 itself has 310 parameters", "all_reduce_perf"),
         ("killed-behind-command", "most often as the host's memory", "dmesg -T"),

@@ -76,10 +76,10 @@ AROUND_ROWS = {
  {{port}} already: this job's agent joined the store of that one, and lost it when the other job ended ; {_OWN_STORE}
 """,
     "rendezvous-timeout": rf"""
---standalone\b && {_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job: jobs with --standalone
- on one node share the store of the first one (localhost:29400), and it ended with that job ; {_OWN_STORE}
-{_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job: the torchrun that serves it ended, that of
- the first node, or of another job of this node that has the same endpoint ;
+--standalone\b && {_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job. Jobs with --standalone
+ on one node share the store of the first one (localhost:29400), and it ends with that job ; {_OWN_STORE}
+{_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job: the torchrun that serves it ended. That is
+ the one of the first node, or of another job of this node with the same endpoint ;
  see how that launcher ended: its own log, dmesg there, the end of its job. Jobs of one node need a port each:
  --rdzv-endpoint=localhost:0 or another --rdzv-endpoint, and --rdzv-id. Where the first node ended by a fault, that is
  the cause. Endpoint and firewall were right, as the job had begun

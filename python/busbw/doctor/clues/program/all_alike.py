@@ -43,6 +43,7 @@ _ON_A_HOST = (
     "ACS off). Else NCCL_SHM_DISABLE=1 as the next test. NCCL_DEBUG=INFO shows the way that they take; dmesg (Xid) and "
     "nvidia-smi nvlink -e show a GPU or link that is broken"
 )
+_NO_P2P = re.compile(r"\bRTX ?(?P<card>[45]0[5-9]0)\b")
 _BETWEEN = (
     "look at the network between the nodes: NCCL_DEBUG=INFO tells which interface and NICs each rank takes "
     "(NCCL_SOCKET_IFNAME, NCCL_IB_HCA). nccl-tests' all_reduce_perf over the same nodes tells whether they carry data. "
@@ -93,7 +94,8 @@ def _told(finding: Finding, facts: Facts) -> Finding:
     else:
         whole = len(hosts) > 1 and job.nodes in (1, len(hosts))
     if not whole:
-        return _of_those(finding, plain, ranks, job, several=several)
+        cards = next((found["card"] for text in texts if (found := _NO_P2P.search(text.text))), "")
+        return _of_those(finding, plain, ranks, job, _BETWEEN if several else _of_a_host(cards))
     nodes_text = "both nodes" if job.nodes == 2 else f"all {job.nodes} nodes"
     who = nodes_text if job.nodes > 1 else f"several hosts ({named(', '.join(hosts), 80)})"
     return replace(
@@ -118,13 +120,18 @@ def _of_all(finding: Finding, plain: str, job: _Job, *, several: bool, alone: bo
     )
 
 
-def _of_those(finding: Finding, plain: str, ranks: set[int], job: _Job, *, several: bool) -> Finding:
+def _of_a_host(card: str) -> str:
+    """What to look at where ranks of one host may stand still, and whose cards have no P2P."""
+    without = f"RTX {card} cards have no P2P, and a driver or hypervisor that claims it hangs there. " if card else ""
+    return f"{_ON_A_HOST}. {without}Over several hosts look at their network"
+
+
+def _of_those(finding: Finding, plain: str, ranks: set[int], job: _Job, test: str) -> Finding:
     """What is told where nobody says how many ranks there are, or all but one of them say that they wait."""
     if _AT_WORK in plain:
         return finding  # its work says what to do
     top = job.world or max(ranks) + 1
     silent = sorted(set(range(top)) - ranks)
-    test = _BETWEEN if several else f"{_ON_A_HOST}. Over several hosts look at their network"
     if not silent and not job.world:
         return replace(
             finding,
