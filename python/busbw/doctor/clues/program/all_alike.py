@@ -93,6 +93,8 @@ def _told(finding: Finding, facts: Facts) -> Finding:
         whole = len(nodes) == job.nodes
     else:
         whole = len(hosts) > 1 and job.nodes in (1, len(hosts))
+    if not whole and several and not job.world:
+        return finding  # ranks of other hosts are left, and nobody says how many
     if not whole:
         cards = next((found["card"] for text in texts if (found := _NO_P2P.search(text.text))), "")
         return _of_those(finding, plain, ranks, job, _BETWEEN if several else _of_a_host(cards))
