@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from busbw.doctor.clues.launch.late_pods import came_late
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.shown_texts import Text
 
@@ -44,9 +45,13 @@ def without_refuted(findings: Sequence[Finding], texts: Sequence[Text]) -> list[
 def _was_scheduled(finding: Finding, loud: Sequence[Finding], texts: Sequence[Text]) -> bool:
     """Whether a pod waited for the scheduler and then got its node, and something else failed."""
     said = [seen for seen in finding.evidence if seen.line]
+    others = any(each.name != finding.name and each.severity is Severity.ERROR for each in loud)
+    if finding.name == "slurm-resources" and others and said:
+        late = [who for who, *_ in came_late(texts)]
+        if all(any(who in seen.fact for who in late) for seen in said):
+            return True
     if finding.name != "slurm-resources" or not said or not all(_SCHEDULED.search(seen.fact) for seen in said):
         return False
-    others = any(each.name != finding.name and each.severity is Severity.ERROR for each in loud)
     last = max((seen.line or 0) for seen in said)
     return others and any(
         text.text.count("\n", 0, found.start()) + 1 > last

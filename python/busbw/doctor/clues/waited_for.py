@@ -69,7 +69,7 @@ def _told(finding: Finding, scans: Sequence[Scan], shown: Sequence[Shown]) -> Fi
     kind = KINDS[work.kind]
     who = f"rank {rank}" if rank else "one rank" if len(scans) < 2 else f"the node of {source.rpartition('/')[2]}"
     who += "" if work.kind == "input" else " still"
-    who = _silent_first(finding, scans) or who if who == "one rank still" else who
+    who = _silent_first(finding, scans, shown) or who if who == "one rank still" else who
     said = clean(shortened(_BAR.sub("|", work.text), _SHOWN)) + _pace(work)
     # Who is at work was started, and is reached.
     title = finding.title.partition(": some node did not start")[0]
@@ -85,6 +85,10 @@ def _told(finding: Finding, scans: Sequence[Scan], shown: Sequence[Shown]) -> Fi
 _PREPARES = (
     (re.compile(r"\bllama-?factory\b", re.IGNORECASE), "LLaMA-Factory: tokenized_path, preprocessing_num_workers"),
     (re.compile(r"\baxolotl\b", re.IGNORECASE), "axolotl preprocess CONFIG; dataset_processes"),
+    (
+        re.compile(r"\byolo", re.IGNORECASE),
+        "YOLO: --cache disk keeps what was read; without --cache nothing waits for it",
+    ),
 )
 """How programs are told to prepare data once, and by how many processes."""
 _PROCESSES = re.compile(r"\bnum_proc=(?P<n>\d{1,3})\b")
@@ -133,9 +137,21 @@ def _same(seconds: float) -> set[int]:
     return {round(seconds), round(seconds * 1e3)} | ({round(seconds / 60)} if seconds >= 60 else set())
 
 
-def _silent_first(finding: Finding, scans: Sequence[Scan]) -> str:
+_OF_TWO = re.compile(
+    r"(?<!\S)--?(?:nproc[-_]per[-_]node|num[-_]processes|num_gpus|np?)[= ]2(?!\S)"
+    r"|\bstore-based barrier\b[^\n]{0,120} with 2 nodes"
+)
+"""How a launcher is told that there are two ranks, and how PyTorch counts them."""
+_NODES = re.compile(r"--(?:nnodes|num[-_](?:nodes|machines))[= ](?!1(?![\d:]))|\bhost-?file\b")
+
+
+def _silent_first(finding: Finding, scans: Sequence[Scan], shown: Sequence[Shown]) -> str:
     """Rank 0 by name, where all others up to the last say that they waited: lines without a rank are its own."""
     waiting = {int(who) for scan in scans for who in _who_waits(finding.name, scan) if who.isdecimal()}
+    if waiting == {1}:
+        lines = [line for each in shown for line in each.lines]
+        two = any(map(_OF_TWO.search, lines)) and not any(map(_NODES.search, lines))
+        return "rank 0 still" if two else ""
     return "rank 0 still" if len(waiting) > 2 and waiting == set(range(1, max(waiting) + 1)) else ""
 
 

@@ -129,6 +129,7 @@ KINDS: Mapping[str, _Kind] = {
             r"|\b(?:map|filter)\b ?(?:\(num_proc|:)|\bpacking\b"
             r"|\b(?:prepared|pre-?processed|tokenized|encoded|converted|extracted|built|indexed|packed|cached)\b.{0,60}?"
             r"(?<![\d/])\d{1,9} ?(?:/|of) ?\d{1,9}\b"
+            r"|\bcaching\b.{0,24}\b(?:images|latents|features|videos|samples|data|examples|labels|embeddings)\b"
             r"|generating \w{1,20} split|dropping long|grouping texts|saving the dataset"
             r"|\b(?:build(?:ing)?|creating|indexing|shuffling|preparing)\b.{0,40}\b(?:datasets?|index|indices|samples|data)\b"
             # Sets are named by what they are for: their preparation evaluates nothing.

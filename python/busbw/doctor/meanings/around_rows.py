@@ -4,6 +4,10 @@ from __future__ import annotations
 
 _PORT_GONE = r"(?:bind to|listen on|EADDRINUSE)[^\n]{0,120}:29400\b|\bport:? ?\(?29400\b[^\n]{0,120}EADDRINUSE"
 _STORE_GONE = r"connection to the C10d store has failed|has failed to shutdown the rendezvous"
+_LOST_ON_WAY = (
+    r"RendezvousConnectionError && failed to send a keep-alive heartbeat to the rendezvous|, in num_nodes_waiting\b"
+)
+"""What an agent does while its ranks work: it had met the others at the store long before."""
 _OWN_STORE = (
     "give each job a store of its own: torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --rdzv-id=NAME. Or a "
     "torch whose --standalone takes a free port (2.1 and newer). --master-port does not change it. Do not end "
@@ -71,6 +75,24 @@ AROUND_ROWS = {
 (?:bind to|listen on)[^\n]{{0,120}}:(?P<port>\d{{4,5}})\b && {_STORE_GONE} ; another launcher on this node held port
  {{port}} already: this job's agent joined the store of that one, and lost it when the other job ended ; {_OWN_STORE}
 """,
+    "rendezvous-timeout": rf"""
+--standalone\b && {_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job. Jobs with --standalone
+ on one node share the store of the first one (localhost:29400), and it ends with that job ; {_OWN_STORE}
+{_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job: the torchrun that serves it ended. That is
+ the one of the first node, or of another job of this node with the same endpoint ;
+ see how that launcher ended: its own log, dmesg there, the end of its job. Jobs of one node need a port each:
+ --rdzv-endpoint=localhost:0 or another --rdzv-endpoint, and --rdzv-id. Where the first node ended by a fault, that is
+ the cause. Endpoint and firewall were right, as the job had begun
+""",
+    "collective-mismatch": r"""
+Rank 0 has (?P<mine>\d{1,6}) params, while rank [1-9]\d{0,5} has inconsistent 0 params &&
+ Rank [1-9]\d{0,5} has \d{1,6} params, while rank 0 has inconsistent 0 params ; what ranks tell each other arrives as 0:
+ rank 0 itself has {mine} parameters in this check of DDP, and the others read 0. All are there, and the exchange
+ between their GPUs is broken, not the model ;
+ test the exchange: all_reduce_perf -g N on these GPUs, and the job once with NCCL_P2P_DISABLE=1. Where that passes, the
+ IOMMU or ACS break transfers from GPU to GPU (iommu=pt, ACS off), or a driver that claims P2P where cards have none.
+ The model needs no change
+""",
     "kubernetes-event remote-error connection-refused connection-timeout master-unreachable rendezvous-timeout": rf"""
 {_MESH} && {_CUT} && !OOMKilled|ErrImagePull|ImagePullBackOff|FailedMount &&
  !sidecar\.istio\.io/inject['\"]?: ?['\"]?false|linkerd\.io/inject['\"]?: ?disabled ; a service
@@ -92,6 +114,15 @@ AROUND_ROWS = {
  its allocator reserved, on the same GPUs ; {_WAKE_CURE}
 """,
     "driver-too-old": r"""
+NCCL cannot be captured in a graph && NCCL version (?P<nccl>2\.\d{1,3}\.\d{1,3}\+cuda(?:10\.\d|11\.[0-2]))\b ; this
+ build of NCCL ({nccl}) cannot be captured in a CUDA graph: it was built with a CUDA older than 11.3 ;
+ take an NCCL built for CUDA 11.3 or newer (pip install nvidia-nccl-cu11 or -cu12 as torch has it, a newer cupy), and
+ see which libnccl is loaded: grep libnccl /proc/PID/maps. To go on at once: without CUDA graphs (vLLM:
+ --enforce-eager). A driver newer than R465 (nvidia-smi) needs no update
+NCCL cannot be captured in a graph ; NCCL cannot be captured in a CUDA graph: it was built with a CUDA older than 11.3,
+ or the driver is older than R465 ;
+ the line `NCCL version` tells its CUDA (+cuda11.0 is too old), nvidia-smi the driver. Take a build of NCCL for CUDA
+ 11.3 or newer, or update the driver. To go on at once: without CUDA graphs (vLLM: --enforce-eager)
 CUDA driver version is insufficient &&
  (?:Kernel Module(?: for x86_64)?\s{1,3}|Driver Version: )(?P<driver>\d{3}\.[\d.]{2,8}) &&
  libcudart\.so\.(?P<cuda>\d{1,2}(?:\.\d{1,2})?)\b ; the NVIDIA driver {driver} is too old for CUDA {cuda}, which this

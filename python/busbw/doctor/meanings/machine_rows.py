@@ -233,10 +233,12 @@ handshake|endpoint|connection|connect|REMOTE_DISCONNECT|not active|inactive|GID|
  (MC_GID_INDEX, UCX_IB_GID_INDEX); see whether the other server died first; open its ports
 """,
     "window-mismatch": r"""
-overlapping devices ; two ranks of a group for symmetric memory have the same device. They are on different hosts, which
- PyTorch's symmetric memory does not span here, or one GPU was given to both ;
- make such groups of the ranks of one host (or of one NVLink domain with IMEX and fabric handles), each rank with its
- own GPU (set_device(LOCAL_RANK)). Other groups do without symmetric memory
+overlapping devices ; two ranks of a group for symmetric memory give the same device number. Each sees only its own GPU,
+ as device 0 (CUDA_VISIBLE_DEVICES, as Ray and some launchers set it), one GPU was given to both, or they are on
+ different hosts ;
+ let each rank see all GPUs of its host and choose its own (set_device(LOCAL_RANK); for Ray
+ RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES=1). Make such groups of the ranks of one host, or of one NVLink domain with
+ IMEX and fabric handles. Other groups do without symmetric memory
 """,
     "collective-mismatch": r"""
 submitted to be reduced, gathered or broadcasted by subset|Stalled ranks ; only some ranks hand over a tensor to

@@ -219,4 +219,12 @@ Accept failed: Bad file descriptor ; a socket of NCCL's set-up was closed while 
  a newer NCCL, the limit of open files (ulimit -n), and NCCL_SOCKET_IFNAME with the one interface of the bootstrap.
  GPUs and P2P have no part in it
 """,
+    "nccl-error": r"""
+\b(?:NcclCommunicator\.__init__|ncclCommInitRank\w{0,12}|nccl\.nccl\.init|comm_init_rank|_func_init_nccl)\b &&
+ \binvalid usage\b|NCCL_ERROR_INVALID_USAGE && !NCCL WARN |Duplicate GPU|unhandled ; NCCL refused to make the
+ communicator (invalid usage), without its reason in the log: most often two ranks have one GPU ;
+ give each rank a GPU of its own, and choose it before the communicator is made (CUDA_VISIBLE_DEVICES, set_device by the
+ rank on its host). Else the ranks do not have the same id, the same count, or each its own number. NCCL_DEBUG=WARN
+ names it
+""",
 }

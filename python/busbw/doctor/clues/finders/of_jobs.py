@@ -15,6 +15,7 @@ from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.handed_on import handed_on
 from busbw.doctor.clues.launch.horovod_ranks import same_in_horovod
 from busbw.doctor.clues.launch.jobs import holder_of_memory, hub_limits, ids_apart, same_node_rank, split_of_checkpoint
+from busbw.doctor.clues.launch.late_pods import pod_that_came_late
 from busbw.doctor.clues.launch.launched import launchers_per_node, without_launcher
 from busbw.doctor.clues.launch.node_ranks import evaluated_in_batch, nodes_alike
 from busbw.doctor.clues.launch.old_rendezvous import file_of_earlier_run
@@ -26,6 +27,7 @@ from busbw.doctor.clues.launch.one_node_of_several import (
 from busbw.doctor.clues.launch.own_endpoint import endpoint_of_each_node
 from busbw.doctor.clues.launch.pods import pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
+from busbw.doctor.clues.launch.ranks_of_init import device_after, ranks_with_gap, workers_of_one_gpu
 from busbw.doctor.clues.launch.ranks_twice import ranks_on_two_hosts
 from busbw.doctor.clues.launch.ray import unplaced
 from busbw.doctor.clues.launch.ray_twice import node_twice
@@ -176,7 +178,10 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(ranks_on_two_hosts, file_of_earlier_run, one_address_of_two, tasks_overridden, without_srun),
         *(closed_by_zone, blocked_ports),
     ),
-    "nccl-error": (passes_with_other, blocked_ports, older_than_installed, containers_over_hosts),
+    "nccl-error": (
+        *(passes_with_other, blocked_ports, older_than_installed, containers_over_hosts),
+        *(ranks_with_gap, workers_of_one_gpu, device_after),
+    ),
     "nccl-internal": (passes_with_other, packages_apart, older_than_installed),
     "invalid-argument": (older_than_installed,),
     "cuda-not-supported": (older_than_installed,),
@@ -231,6 +236,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "rendezvous-timeout": (
         coordinators_apart,
         endpoint_of_each_node,
+        pod_that_came_late,
         *(overlay_dropped, group_of_few, file_of_earlier_run, group_of_some, read_as_octal, name_of_own_host),
         *(ids_apart, tasks_overridden, without_srun, world_by_hand, first_node_late, nodes_alike),
         *(evaluated_in_batch, given_by_program, address_of_node, port_without_answer, worlds_of_nodes),

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
-from busbw.doctor.finding import Finding
+from busbw.doctor.finding import Evidence, Finding
 from busbw.doctor.shown_texts import Text
 
 _KILLED = re.compile(
-    r"exitcode\W{1,4}-9\b|\bSIGKILL\b|\bsignal:? 9\b|\b(?:status|code)\b\W{0,3}(?:of |with )?\W{0,3}(?:-9|137|247)\b",
+    r"exitcode\W{1,4}-9\b|\bSIGKILL\b|\bsignal:? 9\b"
+    r"|\b(?:status|code)\b\W{0,3}(?:of |with )?\W{0,3}(?:-9|\b137|\b247)\b",
     re.IGNORECASE,
 )
 _OF_MEMORY = re.compile(
@@ -22,9 +23,20 @@ _OF_MEMORY = re.compile(
 _TITLE = "the host ran out of memory: a process was killed or could not allocate"
 
 
+_EXITS = "] exits with return code ="
+"""How DeepSpeed's launcher goes on behind the whole command of a rank."""
+
+
+def _said(seen: Evidence, texts: Sequence[Text]) -> str:
+    """The line; of one that DeepSpeed ends with the code, whose command evidence may cut off, its end alone."""
+    whole = next((text.text for text in texts if text.source == seen.where and _EXITS in text.text), "")
+    line = "".join(whole.split("\n")[seen.line - 1 : seen.line]) if whole and seen.line else ""
+    return line[line.index(_EXITS) :] if _EXITS in line else seen.fact
+
+
 def killed_by_whom(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
     """All that is known is the signal."""
-    lines = [seen.fact for seen in finding.evidence if seen.line]
+    lines = [_said(seen, texts) for seen in finding.evidence if seen.line]
     if not finding.title.startswith(_TITLE) or not lines:
         return None
     if any(_OF_MEMORY.search(line) or not _KILLED.search(line) for line in lines):

@@ -15,6 +15,8 @@ from busbw.doctor.shown_texts import Text, named, texts_of
 NAME = "watchdog-timeout"
 _OPEN = "; look at the ranks that say nothing"
 """How the title ends where all that speak wait in one number, and nothing tells of the others."""
+_AT_WORK = ", and others wait for it ("
+"""In titles that tell what the rank that others wait for does."""
 _WORK = re.compile(
     r"WorkNCCL\(SeqNum=\d{1,12}, OpType=\w{1,40}, NumelIn=(?P<into>\d{1,15}), NumelOut=(?P<out>\d{1,15})"
 )
@@ -31,8 +33,9 @@ _PER_NODE = re.compile(r"--(?:nproc[-_]per[-_]node|ntasks-per-node|num_gpus)[= ]
 _NODES = re.compile(r"(?:--(?:nnodes|nodes|num[-_](?:nodes|machines))[= ]|\bnNodes )(?P<n>\d{1,4})(?![\d:])")
 _PROCESS = re.compile(
     r"Sending process (?P<sent>\d{1,9}) closing signal|local_rank: \d{1,4} \(pid: (?P<pid>\d{1,9})\) of binary"
+    r"|Killing subprocess (?P<killed>\d{1,9})\b"
 )
-"""By which torchrun names the processes of one host when it ends them."""
+"""By which torchrun and DeepSpeed name the processes of one host when they end them."""
 _MOST = 2000
 _NO_LONGER = "A longer time does not help"
 _ON_A_HOST = (
@@ -40,6 +43,7 @@ _ON_A_HOST = (
     "ACS off). Else NCCL_SHM_DISABLE=1 as the next test. NCCL_DEBUG=INFO shows the way that they take; dmesg (Xid) and "
     "nvidia-smi nvlink -e show a GPU or link that is broken"
 )
+_NO_P2P = re.compile(r"\bRTX ?(?P<card>[45]0[5-9]0)\b")
 _BETWEEN = (
     "look at the network between the nodes: NCCL_DEBUG=INFO tells which interface and NICs each rank takes "
     "(NCCL_SOCKET_IFNAME, NCCL_IB_HCA). nccl-tests' all_reduce_perf over the same nodes tells whether they carry data. "
@@ -77,6 +81,8 @@ def _told(finding: Finding, facts: Facts) -> Finding:
     if len(ranks) < 2 or len(sizes) != 1:
         return finding
     job = _job(texts)
+    if job.counted and job.world <= max(ranks) and job.nodes == 1:
+        job = _Job(0, 1, None)  # a log that was cut short names a part of the processes
     several = job.nodes > 1 or facts.several_nodes or on_several(texts)
     plain = finding.title.removesuffix(_OPEN)
     if ranks == set(range(job.world)) and not (several and job.counted and job.nodes == 1):
@@ -87,8 +93,11 @@ def _told(finding: Finding, facts: Facts) -> Finding:
         whole = len(nodes) == job.nodes
     else:
         whole = len(hosts) > 1 and job.nodes in (1, len(hosts))
+    if not whole and several and not job.world:
+        return finding  # ranks of other hosts are left, and nobody says how many
     if not whole:
-        return finding
+        cards = next((found["card"] for text in texts if (found := _NO_P2P.search(text.text))), "")
+        return _of_those(finding, plain, ranks, job, _BETWEEN if several else _of_a_host(cards))
     nodes_text = "both nodes" if job.nodes == 2 else f"all {job.nodes} nodes"
     who = nodes_text if job.nodes > 1 else f"several hosts ({named(', '.join(hosts), 80)})"
     return replace(
@@ -109,6 +118,38 @@ def _of_all(finding: Finding, plain: str, job: _Job, *, several: bool, alone: bo
         title=f"{plain}. These are all {job.world} ranks that the log knows, so that none lags: what they send {where} "
         "is slow or stands still",
         fix=f"{cure}. {_NO_LONGER}",
+        evidence=(*finding.evidence, *([job.seen] if job.seen else [])),
+    )
+
+
+def _of_a_host(card: str) -> str:
+    """What to look at where ranks of one host may stand still, and whose cards have no P2P."""
+    without = f"RTX {card} cards have no P2P, and a driver or hypervisor that claims it hangs there. " if card else ""
+    return f"{_ON_A_HOST}. {without}Over several hosts look at their network"
+
+
+def _of_those(finding: Finding, plain: str, ranks: set[int], job: _Job, test: str) -> Finding:
+    """What is told where nobody says how many ranks there are, or all but one of them say that they wait."""
+    if _AT_WORK in plain:
+        return finding  # its work says what to do
+    top = job.world or max(ranks) + 1
+    silent = sorted(set(range(top)) - ranks)
+    if not silent and not job.world:
+        return replace(
+            finding,
+            title=f"{plain}. All that speak stand in it alike, without a gap from rank 0 to {top - 1}: where the job "
+            "has no more, none lags, and what they send each other stands still",
+            fix=f"{test}. Where the job has more ranks, look at those that say nothing (py-spy dump). {_NO_LONGER}",
+        )
+    if len(silent) != 1 or (not job.world and silent != [0]):
+        return finding
+    who = silent[0]
+    return replace(
+        finding,
+        title=f"{plain}, and rank {who} alone of these {top} does not say so: look there first. It is held up "
+        "elsewhere, or never took part",
+        fix=f"py-spy dump --pid PID of rank {who} shows where it stands: loading, a branch by rank, a save, or an "
+        f"error. Where it stands in the same call, what goes between the ranks stalls: {test}",
         evidence=(*finding.evidence, *([job.seen] if job.seen else [])),
     )
 
@@ -138,7 +179,11 @@ def _job(texts: Sequence[Text]) -> _Job:
     if len(each_node) == 1:
         ((number, seen),) = each_node.items()
         return _Job(number * nodes, nodes, seen, counted=True)
-    ended = {found["sent"] or found["pid"]: (text, found) for text in texts for found in _PROCESS.finditer(text.text)}
+    ended = {
+        found["sent"] or found["pid"] or found["killed"]: (text, found)
+        for text in texts
+        for found in _PROCESS.finditer(text.text)
+    }
     if nodes > 1 or not ended:
         return _Job(0, nodes, None)
     text, found = next(iter(ended.values()))

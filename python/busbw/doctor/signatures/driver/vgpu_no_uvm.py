@@ -17,7 +17,7 @@ SIGNATURE = Signature(
     stage=Stage.DRIVER,
     title="the GPU is a virtual one (vGPU) on which the hypervisor leaves unified memory (UVM) off, which NCCL needs",
     patterns=(
-        r"\b(?:GRID|NVIDIA) (?P<gpu>[A-Z]{1,2}\d{1,4}\w{0,3}-\d{1,3}[CQB])\b",
+        r"\b(?:GRID|NVIDIA) (?P<gpu>(?:RTX ?)?[A-Z]{0,2}\d{1,4}\w{0,3}-\d{1,3}[CQB])\b",
         r"(?P<gpu>Virtualization Mode {0,40}: {0,3}VGPU)",
         # Where NCCL asks CUDA for the first time; later it is told so of missing P2P too.
         r"(?P<call>\b(?:init|cudawrap)\.cc:\d{1,5} NCCL WARN Cuda failure (?:801 )?'operation not supported')",
