@@ -42,7 +42,12 @@ def test_what_stands_beside_an_error_tells_what_one_rank_did(name: str, title: s
         ("full-state-on-all-ranks", "rank0_only=False", "rank0_only=True", "each rank puts"),
         ("one-gpu-for-the-tasks-of-a-node", "--gpus-per-node=2", "--gpus-per-node=8", "Slurm gives"),
         ("one-gpu-for-the-tasks-of-a-node", "--gpus-per-node=2", "--gpus-per-task=1", "Slurm gives"),
-        ("store-went-with-its-node", "mae-worker-0.mae:29400", "etcd-client:2379", "rendezvous store"),
+        (
+            "store-went-with-its-node",
+            "mae-worker-0.mae:29400",
+            "etcd-client:2379",
+            "which also had the rendezvous store",
+        ),
         ("packages-of-two-hosts", "libnccl-2.19.3", "libnccl-2.22.3", "different releases"),
         ("extension-of-one-node", "_ZNK3c105Error4whatEv", "PyUnicode_New", "another PyTorch"),
     ],

@@ -9,7 +9,7 @@ _LOST_ON_WAY = (
 )
 """What an agent does while its ranks work: it had met the others at the store long before."""
 _OWN_STORE = (
-    "give each job a store of its own: torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 --rdzv-id=NAME. Or a "
+    "give each job a store of its own: torchrun --rdzv_backend=c10d --rdzv_endpoint=localhost:0 --rdzv_id=NAME. Or a "
     "torch whose --standalone takes a free port (2.1 and newer). --master-port does not change it. Do not end "
     "the other job: this one would end with it"
 )
@@ -81,7 +81,7 @@ AROUND_ROWS = {
 {_LOST_ON_WAY} ; torchrun lost the rendezvous store in the midst of the job: the torchrun that serves it ended. That is
  the one of the first node, or of another job of this node with the same endpoint ;
  see how that launcher ended: its own log, dmesg there, the end of its job. Jobs of one node need a port each:
- --rdzv-endpoint=localhost:0 or another --rdzv-endpoint, and --rdzv-id. Where the first node ended by a fault, that is
+ --rdzv_endpoint=localhost:0 or another --rdzv_endpoint, and --rdzv_id. Where the first node ended by a fault, that is
  the cause. Endpoint and firewall were right, as the job had begun
 """,
     "collective-mismatch": r"""
