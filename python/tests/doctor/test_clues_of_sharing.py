@@ -14,7 +14,7 @@ LOGS = logs_of("f144-")
 @pytest.mark.parametrize(
     ("name", "title", "fix"),
     [
-        ("two-standalone-jobs", "two torchrun --standalone jobs share one store", "--rdzv-endpoint=localhost:0"),
+        ("two-standalone-jobs", "two torchrun --standalone jobs share one store", "--rdzv_endpoint=localhost:0"),
         ("agent-in-the-store-of-another", "held port 29600 already", "a store of its own"),
         ("sidecar-between-pods", "a service mesh stands between the pods", 'sidecar.istio.io/inject: "false"'),
         ("jax-takes-all", "XLA_PYTHON_CLIENT_MEM_FRACTION=0.98", "it is a fraction"),

@@ -30,7 +30,7 @@ RuntimeError: NCCL_ERROR: b'invalid usage'
         ("refused-at-init", "most often two ranks have one GPU", "a GPU of its own"),
         ("pod-came-late", "worker-1 came late, as its pod waited for a node", "gang scheduling"),
         ("images-cached-by-first", "rank 0 still prepares the data", "init_process_group(timeout=)"),
-        ("store-of-another-job", "Jobs with --standalone on one node share the store", "--rdzv-endpoint=localhost:0"),
+        ("store-of-another-job", "Jobs with --standalone on one node share the store", "--rdzv_endpoint=localhost:0"),
         ("store-of-first-node-gone", "in the midst of the job", "see how that launcher ended"),
         ("counts-arrive-as-zero", "rank 0 itself has 310 parameters", "all_reduce_perf"),
         ("killed-behind-command", "most often as the host's memory", "dmesg -T"),
