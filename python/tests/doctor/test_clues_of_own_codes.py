@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from busbw.cli.main import main
+
 from .asked import is_claimed, is_told_first, logs_of, loud
 
 LOGS = logs_of("f174-")
@@ -71,3 +73,24 @@ def test_a_manager_without_switches_is_no_fault_of_cards_that_have_none(tmp_path
     cards = "GPU 0: NVIDIA {} (UUID: GPU-11111111-2222-3333-4444-555555555555)\n"
     assert loud(cards.format("L40S") + service, tmp_path) == []
     assert [each.name for each in loud(cards.format("B200") + service, tmp_path)] == ["fabric-manager"]
+
+
+MATRIX = """\
+$ journalctl -u nvidia-fabricmanager
+Sep 22 15:37:40 ws1 nvidia-fabricmanager-start.sh[9318]: Detected Pre-NVL5 system
+Sep 22 15:37:40 ws1 nvidia-fabricmanager-start.sh[9321]: request to query NVSwitch device information from NVSwitch \
+driver failed with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]
+$ nvidia-smi -L
+GPU 0: {card} (UUID: GPU-5d0c7f3e-91ab-2f66-c1d8-0b7e4a9d2c15)
+GPU 1: {card} (UUID: GPU-a83e1b90-47cc-d0f5-8e24-96f1d37b50ea)
+$ nvidia-smi topo -m
+\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tPHB\t0-31\t0\t\tN/A
+GPU1\tPHB\t X \t0-31\t0\t\tN/A
+"""
+
+
+@pytest.mark.parametrize(("card", "code"), [("NVIDIA GeForce RTX 4090", 3), ("NVIDIA H100 80GB HBM3", 1)])
+def test_cards_that_stand_in_known_outputs_say_whether_there_are_switches(card: str, code: int, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(MATRIX.format(card=card))
+    assert main(["doctor", str(tmp_path / "a.log")]) == code

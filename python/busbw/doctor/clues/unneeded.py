@@ -56,7 +56,7 @@ _OF_JOBS = ("nccl", "torch", "headers")
 def without_unneeded(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; those that touched no job are notes."""
     texts = texts_of(facts) if any(each.severity is not Severity.NOTE for each in findings) else ()
-    findings = without_solved([without_switches(each, texts) for each in findings], facts, texts)
+    findings = without_solved([without_switches(each, facts, texts) for each in findings], facts, texts)
     enough = sockets_suffice(findings, facts, texts) if any(SOCKETS in each.title for each in findings) else None
     loud = {each.name for each in findings if each.severity is not Severity.NOTE}
     alone = on_one_host(facts, texts) if loud & OF_RDMA else None

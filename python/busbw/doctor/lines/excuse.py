@@ -35,7 +35,10 @@ _DEALT = (
 _HANDLED = re.compile(
     rf"(?:\b(?:errors?|exception|caught|[a-z.]{{1,60}}(?:Error|Exception)|failed|warning|could not|raised|oom"
     rf"|out of memory|RESOURCE_EXHAUSTED)\b.{{0,300}}"
-    rf"\b{_DEALT}\b|\b{_DEALT}\b.{{0,120}}(?:exception|errors?)\b)",
+    rf"\b{_DEALT}\b|\b{_DEALT}\b.{{0,120}}(?:exception|errors?)\b"
+    # Who posts the log says that it passed.
+    r"|\b(?:errors?|failed|timed out|refused|warning)\b.{0,160}\b(?:it|they|that|all|everything|the (?:job|run|test)) "
+    r"(?:then )?(?:went on|came (?:through|up|back)|recovered|connected|succeeded)\b)",
     re.IGNORECASE,
 )
 _NOT_HANDLED = re.compile(

@@ -95,5 +95,6 @@ DEALT_WORDS = (
     *("decreas", "halv", "smaller", "with half", "lower", "fewer", "reduc", "with less", "shr", "cut"),
     *("starting ", "starts ", "from scratch"),
     *("instead", "disabl", "without it", "optional", "best effort", "as fail", "as a fail"),
+    *(" went on", " came through", " came up", " came back", " recovered", " connected", " succeeded"),
 )
 """Words by which a program says that it has dealt with an error."""

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.shown_texts import Text, named
 
-_NOTHING = re.compile(r"NV_WARN_NOTHING_TO_DO")
+_NOTHING = re.compile(r"NV_WARN_NOTHING_TO_DO|WARNING Nothing to do")
 _OF_SERVICE = re.compile(r"Pre-NVL5|NV_WARN_NOTHING_TO_DO|NVSwitch device information|fabric-?manager", re.IGNORECASE)
 _CARD = re.compile(
     r"^(?:\s{0,8}GPU \d{1,3}: (?P<listed>[^(\n]{3,60}) \(UUID"
@@ -23,7 +24,7 @@ _NO_SWITCH = re.compile(
 """Cards of which no machine has NVSwitches. A100, H100 and newer on SXM boards mostly have them."""
 
 
-def without_switches(finding: Finding, texts: Sequence[Text]) -> Finding:
+def without_switches(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
     """The finding; a note where all cards that are listed are of kinds without NVSwitches."""
     said = [seen.fact for seen in finding.evidence if seen.line]
     if finding.name != "fabric-manager" or finding.severity is Severity.NOTE:
@@ -34,6 +35,10 @@ def without_switches(finding: Finding, texts: Sequence[Text]) -> Finding:
     for text in texts:
         for found in _CARD.finditer(text.text):
             cards.setdefault((found["listed"] or found["row"]).strip(), text.evidence(found.start()))
+    # Outputs of known commands are read as the machine's.
+    for gpu in facts.machine.gpus if facts.machine else ():
+        if gpu.name:
+            cards.setdefault(gpu.name, Evidence(gpu.name, facts.machine.source if facts.machine else ""))
     if not cards or not all(_NO_SWITCH.search(each) for each in cards):
         return finding
     name = named(next(iter(cards)), 40)

@@ -50,7 +50,11 @@ SIGNATURE = Signature(
         r"|PermissionDenied|FailedPrecondition|OutOfRange|AlreadyExists)Error): (?P<said>.{3,})",
         r"(?P<error>RuntimeError: DataLoader timed out)",
         r"(?P<error>RuntimeError): (?P<said>Version mismatch: The cluster was started with.{0,60})",
-        r"(?P<error>No module named '?[\w.]{1,60})",
+        # What a program can do without, it names in a sentence of its own.
+        r"^(?!.{0,300}(?:caught was|optional|not available|unavailable"
+        r"|will (?:not )?be (?:enabled|used|disabled|skipped)|disabl(?:ed|ing)|fall(?:ing|s)? ?back|skipping"
+        r"|\bWARN(?:ING)?\b))"
+        r".{0,300}?(?P<error>No module named '?[\w.]{1,60})",
         rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?!.{{0,200}}(?:\bcuda(?!:\d)|\bhip\b|gloo|timed? ?out|socket"
         r"|pipe|engine|rank|store|cudnn|cublas|worker|thread|memory|process|nvshmem|fabric|peer|device(?!=)|address|init"
         r"|barrier|collective|default group|closed|reset|refused|\bibv_|mlx5|verbs))(?P<said>.{3,})",

@@ -22,7 +22,8 @@ SIGNATURE = Signature(
         r"InsufficientInstanceCapacity|ZONE_RESOURCE_POOL_EXHAUSTED|SkuNotAvailable|QuotaExceeded|AllocationFailed",
         r"does not have enough (?:resources|capacity|quota)",
         r"QOSMax\w+|AssocMax\w+|AssocGrp\w+",
-        r"Insufficient (?:nvidia\.com/gpu|memory|cpu|rdma|vpc\.amazonaws\.com/efa)",
+        # Kubernetes' word; builders of engines leave tactics out for "insufficient memory".
+        r"(?-i:Insufficient) (?:nvidia\.com/gpu|memory|cpu|rdma|vpc\.amazonaws\.com/efa)",
         r"FailedScheduling",
         r"ImagePullBackOff|ErrImagePull",
         r"Unschedulable",
