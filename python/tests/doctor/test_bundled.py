@@ -14,6 +14,7 @@ from busbw.doctor.facts import gather
 from busbw.doctor.finding import Severity
 from busbw.doctor.reading.bundle import read_bundle
 from busbw.doctor.reading.snapshot import Snapshot, TextFile
+from busbw.doctor.reading.tables import tables_in
 
 STEPS = "".join(f"[rank{rank}] it {step} loss 6.9{step} 2.6 ms\n" for step in range(40) for rank in (0, 1))
 APART = "".join(
@@ -97,3 +98,13 @@ def test_tables_of_a_bundle_are_judged_where_no_such_file_lies(
     capsys.readouterr()
     assert main(["doctor", str(bundle)]) == 1
     assert "below-expected" in capsys.readouterr().out
+
+
+def test_where_no_file_can_be_written_tables_of_a_bundle_are_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    records, said = tables_in((TextFile("job.log", TABLE),))
+    assert records == ()
+    assert said == ["job.log: tables of results were not looked for: No space left on device"]

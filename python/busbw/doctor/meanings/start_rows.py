@@ -26,6 +26,11 @@ _C10D_END = r"--rdzv[-_]endpoint[= ](?P<end>\"?[\w.${}\[\]-]{1,80}:(?P<port>\d{2
 
 START_ROWS = {
     "efa-error": rf"""
+remote rails for dev (?P<dev>\d{{1,3}})\. Expected (?P<own>\d{{1,3}}) but got (?P<other>\d{{1,3}}) ; the other node
+ offers {{other}} EFA devices for device {{dev}}, and this one {{own}}: a NIC is missing there, or its plugin is of
+ another release ; count the devices on all nodes (fi_info -p efa | grep -c domain; ls /sys/class/infiniband), and
+ look at the peer of the rank that reports it. Drain the node that has fewer, and see dmesg there. Where all have as
+ many, install one release of aws-ofi-nccl and libfabric on all
 {_TX_ERROR}Not a directory|\bcompleted with error\. RC: 20\. ; EFA's packets do not reach the other node (its code
  20: the peer gives no answer), which the log shows as `Not a directory`: mostly the security group lets no EFA through
  ; {_GROUP_CURE}. The number is none of errno: no path or folder is at fault
@@ -103,6 +108,36 @@ enable access between nodes (?P<one>\d{1,3}) and (?P<two>\d{1,3}) ; GPUs {one} a
  all-reduce (TensorRT-LLM: trtllm-build --use_custom_all_reduce disable; newer: allreduce_strategy NCCL), so that NCCL
  goes through host memory. In a VM, and between cards without NVLink or P2P (A10, L4, GeForce), that is as it must be.
  The command nvidia-smi topo -p2p r shows the pairs. Where they should have it: IOMMU and ACS off
+""",
+    "ssh-launch": r"""
+Authentication refused: bad ownership or modes for (?P<what>directory|file) (?P<path>\S{1,120}) ; sshd refuses the key
+ for the owner or rights of the {what} {path} (StrictModes) ; on that host: chown it to the user who logs in, chmod 700
+ the folder and 600 authorized_keys; /root itself may not be writable for others. A Secret that is mounted there needs
+ defaultMode 0600 and a folder of its own. Or StrictModes no in its sshd_config. The key itself is right
+""",
+    "bad-arguments": r"""
+Using IP address of {1,4}for node (?P<node>\S{1,80}) ; DeepSpeed found no address of the first node ({node}): it
+ starts its launchers with an empty --master_addr= ; give it: deepspeed --master_addr=ADDRESS. It takes the first word
+ of `ssh NODE hostname -I`: see what that prints. A banner or an empty line of the shell's start (.bashrc) spoils it
+""",
+    "rank-count": r"""
+world_size \((?P<world>\d{1,5})\) is less than (?:than )?max local gpu count \((?P<gpus>\d{1,3})\) ; vLLM starts its
+ workers on this host alone (executor mp), where {gpus} of {world} ranks
+ find a GPU: a Ray cluster over hosts is not used
+ ; give --distributed-executor-backend ray, and start vLLM where ray status shows all nodes. On one host: a tensor
+ parallel size of at most {gpus}
+""",
+    "gpu-memory-full": r"""
+GPU (?P<gpu>\d{1,3}) has a total capacity[^\n]{0,160}?(?:Process \d{1,9} has \d{1,4}\.\d{1,2} GiB memory in use\. ){3} ;
+ GPU {gpu} is full, as three or more processes use it at once (the error lists them) ; are they ranks of this job,
+ start as many as GPUs are visible (--num_processes, --nproc-per-node). Each chooses its own GPU by its local rank
+ before it loads anything: a model that all load to cuda:0 is a usual slip. Where they are others', end them or take a
+ free GPU
+""",
+    "cuda-call-failed": r"""
+Failed to set cuda device ; a rank chooses a GPU that its host does not have: more ranks run there than GPUs, mostly ;
+ give mpirun the hosts and as many ranks on each as it has GPUs (-H a:4,b:4 or --map-by ppr:4:node). Without a list of
+ hosts all ranks start on the first one. In a container nvidia-smi -L shows which GPUs it has
 """,
     "port-in-use": rf"""
 {_C10D_END} && \[c10d\]|torch/distributed|torch\.distributed && !--standalone ; {{title}} ; end the left-over process on

@@ -82,10 +82,15 @@ def tables_in(logs: Sequence[TextFile]) -> tuple[tuple[Record, ...], list[str]]:
         EFFORT.spend(PER_FILE + len(text) * PER_MIB_SEARCHED / MIB)
         if not any(word in text for word in _TABLE) or EFFORT.is_spent:
             continue
-        with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
-            path = Path(folder, Path(log.path).name or "log")
-            path.write_bytes(text)
-            found, notes = tables_of(str(path))
+        try:
+            with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
+                path = Path(folder, Path(log.path).name or "log")
+                path.write_bytes(text)
+                found, notes = tables_of(str(path))
+        except OSError as problem:
+            # A full disk, or a limit on files' sizes, where what is read lies in memory.
+            said.append(f"{log.path}: tables of results were not looked for: {problem.strerror or problem}")
+            continue
         records += found
         said += [each.replace(str(path), log.path) for each in notes]
     return tuple(records), said

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
         r"NVMLError_(?:LibraryNotFound|Unknown|Uninitialized|FunctionNotFound)\b",
         r"nvml\w+\(\w*\) failed",
         r"Failed to open libnvidia-ml\.so",
+        r"could not load NVML library",
         r"nvmlInit\w*\(\) failed",
         r"Failed to initialize NVML",
         r"nvmlDeviceGetCount\(\) reported more devices",

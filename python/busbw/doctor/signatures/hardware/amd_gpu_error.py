@@ -18,7 +18,7 @@ SIGNATURE = Signature(
         r"Callback: Queue \S{1,40} aborting with error",
         r"uncorrectable hardware errors? ?(?:\(|detected)",
         # rocm-smi and amd-smi head a list of counts by these words, and most counts are 0.
-        r"XGMI(?! Error (?:status =|counts? ?: 0\b|status ?: \w{0,20}NO_ERR)|_STATUS_NO_ERR)"
+        r"(?<!no )(?<!without )XGMI(?! Error (?:status =|counts? ?: 0\b|status ?: \w{0,20}NO_ERR)|_STATUS_NO_ERR)"
         r"(?:(?! \S{0,20}errors? (?:detected|counts?)? ?: 0\b)[^|\n]){0,80}(?:error|fail|link down)",
         r"hipErrorECCNotCorrectable",
         r"VM_L2_PROTECTION_FAULT|VM_CONTEXT\d+_PROTECTION",

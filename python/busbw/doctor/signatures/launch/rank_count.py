@@ -11,6 +11,7 @@ SIGNATURE = Signature(
         r"divisible by .{0,30}(?:tensor|pipeline|data|expert)[ _-](?:model[ _-])?parallel",
         r"divisible by (?:the )?(?:total |number of )?(?:n(?:um)?_?gpus|n_?nodes|gpus|nodes|ranks|processes)\b",
         r"Invalid world.?size",
+        r"world_size \(\d+\) is less than (?:than )?max local gpu count",
         r"World size \(\d+\) is larger than the number of available GPUs",
         r"Mesh should not be bigger than default world size",
         r"(?:inconsistent|different|mismatch\w*|wrong) world.?size",
