@@ -20,6 +20,7 @@ _RANK_OR_WORKER = re.compile(
     _IN_FRONT + r"|^\W{0,3}(?:global )?rank[ =:]{1,2}(\d{1,7})\b|\bTP(\d{1,4})\b[^\n\]]{0,20}\]", re.ASCII
 )
 _NAMED = re.compile(r"\brank\W{1,3}(\d{1,7})\b", re.IGNORECASE)
+_BY_WORD = re.compile(r"\brank\W{0,3}(\d{1,6})\b", re.IGNORECASE)
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,254}):\d{1,10}:\d{1,10} \[(-?\d{1,4})\]")
 _PREFIX = re.compile(
     r"^(?:\W{0,3}\[(?:rank|default)\d{1,7}\]: ?|\s{0,6}\d{1,7}: "
@@ -47,6 +48,14 @@ def rank_of(line: str) -> str:
     """The rank that a line names as the one who says it, in words of programs too; "" where it names none."""
     rank = _first(_RANK_OR_WORKER.search(line[:MAX_LOOK]))
     return str(int(rank)) if rank else ""
+
+
+def rank_by_words(line: str) -> str:
+    """As `rank_of`, else the number behind the first word "rank": how programs name themselves in their own lines."""
+    if rank := rank_of(line):
+        return rank
+    found = _BY_WORD.search(line)
+    return str(int(found[1])) if found else ""
 
 
 def named_rank(line: str) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
-from busbw.doctor.lines.speakers import prefix_of, rank_of
+from busbw.doctor.lines.speakers import prefix_of, rank_by_words, rank_of
 from busbw.doctor.shown_texts import Text, named, texts_of
 
 _NAMES = frozenset(
@@ -40,7 +40,6 @@ _OF_LIBRARIES = re.compile(
     r"|^\W{0,4}\w{1,60}Error\b"
     r"|terminate called|what\(\):|Watchdog|\bXid\b|OMP_NUM_THREADS|destroy_process_group|\bSIG[A-Z]{3,5}\b",
 )
-_SPEAKS = re.compile(r"\brank\W{0,3}(\d{1,6})\b", re.IGNORECASE)
 _LAGS = re.compile(r"\brank (\d{1,6}) lags\b")
 _LABEL = re.compile(
     r"^(?:[\d\s:.,|/TZ-]{0,40}(?:\b[A-Z]{4,8}\b[\s|]{1,4})?(?:\w{1,20} \| )?)?"
@@ -116,8 +115,7 @@ def _own_lines(text: Text, first: int) -> Iterator[_Own]:
         line = raw[:_LOOK]
         if _OF_LIBRARIES.search(line):
             continue
-        spoken = _SPEAKS.search(line[:60])
-        rank = rank_of(line) or (str(int(spoken[1])) if spoken else "")
+        rank = rank_of(line) or rank_by_words(line[:60])
         if not rank:
             continue
         said = _LABEL.sub("", line.strip().removeprefix(prefix_of(line)).strip())

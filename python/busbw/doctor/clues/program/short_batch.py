@@ -10,7 +10,7 @@ from itertools import islice
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding
-from busbw.doctor.lines.speakers import rank_of
+from busbw.doctor.lines.speakers import rank_by_words
 from busbw.doctor.shown_texts import Text, named
 
 _SHAPE = re.compile(
@@ -24,7 +24,6 @@ _SIZE = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _STEP = re.compile(r"\b(?:global_)?(?:step|iter(?:ation)?|batch(?:_idx)?)\W{1,3}(?P<step>\d{1,9})\b", re.IGNORECASE)
-_SPEAKS = re.compile(r"\brank\W{0,3}(\d{1,6})\b", re.IGNORECASE)
 _SHARD = re.compile(
     r"^(?P<front>[^\n]{0,200}?)(?<![\d./])(?P<number>\d{2,12}) "
     r"(?P<what>pairs|samples|examples|rows|records|images|sequences|items|files)\b",
@@ -74,11 +73,6 @@ def shorter_batch(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Shar
     return None
 
 
-def _rank(line: str) -> str:
-    found = _SPEAKS.search(line)
-    return rank_of(line) or (str(int(found[1])) if found else "")
-
-
 def _is_size(found: re.Match[str]) -> bool:
     """Whether the number in brackets is of a tensor, and no place of a rank or name of a device."""
     if _NO_SHAPE.search(found["name"]):
@@ -92,7 +86,7 @@ def _apart(text: Text) -> tuple[str, str, Said] | None:
     rests: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for words in (_SHAPE, _SIZE):
         for found in islice(words.finditer(text.text), _MOST):
-            if not (rank := _rank(found["front"])) or not _is_size(found):
+            if not (rank := rank_by_words(found["front"])) or not _is_size(found):
                 continue
             of = _STEP.search(found["front"])
             key = (found["name"], of["step"] if of else "")
@@ -111,7 +105,7 @@ def _shards(text: Text) -> tuple[str, Evidence, set[str]] | None:
     """How many samples the smallest shard has, where ranks tell theirs and they differ; and whose it is."""
     found: dict[str, tuple[int, str, int]] = {}
     for each in islice(_SHARD.finditer(text.text), _MOST):
-        if (rank := _rank(each["front"])) and _OF_SHARD.search(each["front"]):
+        if (rank := rank_by_words(each["front"])) and _OF_SHARD.search(each["front"]):
             found.setdefault(rank, (int(each["number"]), each["what"], each.start("number")))
     fewest, most = (pick((count for count, _, _ in found.values()), default=0) for pick in (min, max))
     if fewest == most:

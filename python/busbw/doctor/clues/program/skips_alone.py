@@ -10,7 +10,7 @@ from itertools import islice
 from busbw.doctor.clues.texts import Sharper
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding
-from busbw.doctor.lines.speakers import rank_of
+from busbw.doctor.lines.speakers import rank_by_words
 from busbw.doctor.shown_texts import Text, named
 
 _WHY = (
@@ -25,7 +25,6 @@ _SAID = re.compile(
     rf"^[^\n]{{0,200}}?(?:{_WHY}[^\n]{{0,80}}?{_SKIPS}|{_SKIPS}[^\n]{{0,80}}?{_WHY})[^\n]{{0,80}}",
     re.MULTILINE | re.IGNORECASE,
 )
-_SPEAKS = re.compile(r"\brank\W{0,2}(\d{1,6})\b", re.IGNORECASE)
 _WORKS = re.compile(r"\b(?:it(?:er(?:ation)?)?|step|batch|epoch)\b\W{0,3}\d|\bloss\b", re.IGNORECASE)
 _FAILED = re.compile(r"Watchdog caught|Detected mismatch between|Traceback \(most recent")
 _FRONT = re.compile(r"^\W{0,3}rank\W{0,2}\d{1,6}\W{0,3}", re.IGNORECASE)
@@ -42,14 +41,16 @@ def skips_alone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
     for text in texts:
         failed = _FAILED.search(text.text)
         end = failed.start() if failed else len(text.text)
-        said = [found for found in islice(_SAID.finditer(text.text, 0, end), _MOST) if _rank(found[0])]
-        count = Counter(_rank(found[0]) for found in said)
-        working = {_rank(line) for line in islice(text.text[:end].split("\n"), _MOST) if _WORKS.search(line)} - {""}
+        said = [found for found in islice(_SAID.finditer(text.text, 0, end), _MOST) if rank_by_words(found[0])]
+        count = Counter(rank_by_words(found[0]) for found in said)
+        working = {
+            rank_by_words(line) for line in islice(text.text[:end].split("\n"), _MOST) if _WORKS.search(line)
+        } - {""}
         # Who skips as often as all others did so with them.
         if not count or len(working) < 2 or all(count[rank] == max(count.values()) for rank in working):
             continue
         last = said[-1]
-        rank = _rank(last[0])
+        rank = rank_by_words(last[0])
         others = sorted((each for each in working if count[each] < count[rank]), key=int)
         if not others:
             continue
@@ -62,8 +63,3 @@ def skips_alone(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
             (text.evidence(last.start()),),
         )
     return None
-
-
-def _rank(line: str) -> str:
-    found = _SPEAKS.search(line)
-    return rank_of(line) or (str(int(found[1])) if found else "")
