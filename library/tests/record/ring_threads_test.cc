@@ -44,7 +44,8 @@ bool is_whole(const Words& entry) {
          (entry.how >> 16 & 0xfffff) == ((n & 0xffff) << 3 | thread);
 }
 
-// As another process reads while it is written: what the writers came round to meanwhile is not taken.
+// As another process reads while it is written: what the writers came round to meanwhile is not taken. The kernel's
+// copy does not take the words of an entry in their order, so the stamps are those of a copy before.
 struct Reader {
   explicit Reader(const std::string& path) : file(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
   ~Reader() { ::close(file); }
@@ -56,21 +57,25 @@ struct Reader {
     EXPECT_EQ(::pread(file, &number, sizeof number, offsetof(Header, calls)), ssize_t(sizeof number));
     return number;
   }
+  void copy(std::vector<Words>& into, std::uint64_t calls_at) const {
+    ASSERT_EQ(::pread(file, into.data(), into.size() * sizeof(Words), off_t(calls_at)),
+              ssize_t(into.size() * sizeof(Words)));
+  }
   void read(std::uint64_t calls_at) {
     const std::uint64_t last = calls();
-    ASSERT_EQ(::pread(file, entries.data(), entries.size() * sizeof(Words), off_t(calls_at)),
-              ssize_t(entries.size() * sizeof(Words)));
+    copy(before, calls_at);
+    copy(entries, calls_at);
     const std::uint64_t now = calls();
     for (std::uint64_t number = now > ring ? now - ring + 1 : 1; number <= last; ++number) {
-      const Words& entry = entries[(number - 1) & (ring - 1)];
-      if (entry.stamp != std::uint32_t(number)) continue;
+      const std::uint64_t place = (number - 1) & (ring - 1);
+      if (before[place].stamp != std::uint32_t(number)) continue;
       ++taken;
-      torn += is_whole(entry) ? 0 : 1;
+      torn += is_whole(entries[place]) ? 0 : 1;
     }
   }
 
   int file;
-  std::vector<Words> entries{ring};
+  std::vector<Words> before{ring}, entries{ring};
   std::uint64_t taken = 0, torn = 0;
 };
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from busbw.watch.copies import Read, steady
 
 MADE = ("none", "init", "init_all", "split", "shrink", "grow")
 MAKING, REFUSED = struct.Struct("<2Q2i2IQ"), struct.Struct("<Q3iI")
@@ -25,15 +26,15 @@ class Making:
     """Of how many; -1 where the program does not say."""
 
 
-def read_making(read: Callable[[int, int], bytes]) -> Making | None:
+def read_making(read: Read) -> Making | None:
     """None where no communicator is being made, and in recordings of older recorders."""
-    raw = read(MAKING_AT, MAKING.size)
+    raw = steady(read, MAKING_AT, MAKING.size)
     return _known(*MAKING.unpack(raw)[:5]) if len(raw) == MAKING.size else None
 
 
-def read_refused(read: Callable[[int, int], bytes]) -> Making | None:
+def read_refused(read: Read) -> Making | None:
     """The last one that NCCL refused to make; `since_ns` is 0."""
-    raw = read(REFUSED_AT, REFUSED.size)
+    raw = steady(read, REFUSED_AT, REFUSED.size)
     identity, rank, ranks, _, how = REFUSED.unpack(raw) if len(raw) == REFUSED.size else (0, 0, 0, 0, 0)
     return _known(identity, 0, rank, ranks, how)
 

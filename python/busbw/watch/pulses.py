@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
+
+from busbw.watch.copies import Read
 
 HEADER = struct.Struct("<Q2I")
 PULSE = struct.Struct("<2Hi4IQ")
@@ -31,7 +32,7 @@ class Pulse:
     """Calls on the communicator when the GPU was asked: others since make this old."""
 
 
-def read_pulses(read: Callable[[int, int], bytes]) -> dict[int, Pulse]:
+def read_pulses(read: Read) -> dict[int, Pulse]:
     """By place; none where the GPU was never asked, or where it is being written at each try. `read` takes a place of
     the file and an amount.
     """

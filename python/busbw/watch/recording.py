@@ -11,7 +11,8 @@ from pathlib import Path
 
 from busbw.base.errors import UserError
 from busbw.watch.containers import NUMBERS, is_ours
-from busbw.watch.gpu_rows import GpuHeader, GpuTime
+from busbw.watch.copies import entries
+from busbw.watch.gpu_rows import CHUNK, MOST_CALLS, GpuHeader, GpuTime, read_gpu, read_times
 from busbw.watch.makings import MADE, MAKING, MAKING_AT, Making, read_making, read_refused
 from busbw.watch.pulses import Pulse, read_pulses
 
@@ -20,11 +21,8 @@ MAGIC = b"BUSBWREC"
 HEADER = struct.Struct("<8s6I4Q2I5Q2i64s5Q2I")
 COMMUNICATOR = struct.Struct("<2Q4I2i2Q2I8Q")
 CALL = struct.Struct("<2I3Q")
-TIME = struct.Struct("<3Q2I")
-GPU_HEADER = struct.Struct("<5Q2I")
 OVERTAKEN = struct.Struct("<Q")
 OVERTAKEN_AT = 360
-_GPU_HEADER_AT = 232
 KINDS = (
     "none", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall", "gather", "scatter",
     "send", "recv", "put_signal", "signal", "wait_signal", "alltoallv", "msccl",
@@ -40,10 +38,9 @@ ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter", "send", "recv", 
 REDUCES = frozenset({"all_reduce", "reduce_scatter", "reduce"})
 COLLECTIVES = frozenset(KINDS[1:9])
 _SCALED_BY_RANKS = frozenset({"all_gather", "reduce_scatter", "alltoall", "gather", "scatter"})
-_MAX_CALLS = 1 << 32
 _MAX_COMMUNICATORS = 0xFFFF
-_CHUNK = 1 << 15
 _BLOCK = 64 * COMMUNICATOR.size
+_STAMP, _MADE = slice(0, 4), slice(28, 32)
 _NO_ROOT, _IN_PLACE = 0xFFFFF, 0xFFFFE
 
 
@@ -198,7 +195,7 @@ class Recording:
         if version != 1:
             raise UserError(f"{self.path} is a recording of version {version}; this busbw reads version 1")
         sizes = (header_bytes, row_bytes, call_bytes, tick) == (4096, COMMUNICATOR.size, CALL.size, 64)
-        fits = 0 < capacity <= _MAX_CALLS and capacity & (capacity - 1) == 0 and rows <= _MAX_COMMUNICATORS
+        fits = 0 < capacity <= MOST_CALLS and capacity & (capacity - 1) == 0 and rows <= _MAX_COMMUNICATORS
         placed = (
             rows_at == 4096 and rows_at + rows * row_bytes <= calls_at and calls_at + capacity * call_bytes <= length
         )
@@ -217,8 +214,8 @@ class Recording:
     def communicators(self) -> list[Communicator]:
         """Every row, in the order in which they were made."""
         header = self.header()
-        raw = self._read(header.communicators_at, header.communicators * COMMUNICATOR.size)
-        whole = raw[: len(raw) // COMMUNICATOR.size * COMMUNICATOR.size]
+        amount = header.communicators * COMMUNICATOR.size
+        whole = entries(self._read, header.communicators_at, amount, COMMUNICATOR.size, _MADE)
         found: list[Communicator] = []
         # Of many most have ended and stay as they are.
         for number in range(-(-len(whole) // _BLOCK)):
@@ -242,29 +239,23 @@ class Recording:
                 if fields[0] == at & 0xFFFFFFFF and at >= oldest:
                     yield at, fields
 
-    def blocks_of_calls(self, first: int, most: int = _MAX_CALLS) -> Iterator[tuple[int, int, bytes]]:
+    def blocks_of_calls(self, first: int, most: int = MOST_CALLS) -> Iterator[tuple[int, int, bytes]]:
         """Places of calls as they lie there: number of the first, number of the oldest that may be taken, and bytes."""
         header = self.header()
         number = max(first, header.calls - header.call_capacity + 1, 1)
         last = min(header.calls, number + most - 1)
         while number <= last:
             place = (number - 1) % header.call_capacity
-            amount = min(_CHUNK, header.call_capacity - place, last - number + 1)
-            raw = self._read(header.calls_at + place * CALL.size, amount * CALL.size)
+            amount = min(CHUNK, header.call_capacity - place, last - number + 1)
+            raw = entries(self._read, header.calls_at + place * CALL.size, amount * CALL.size, CALL.size, _STAMP)
             # What the writer has come round to since is not what was asked for.
             oldest = self.header().calls - header.call_capacity + 1
-            yield number, oldest, raw[: len(raw) // CALL.size * CALL.size]
+            yield number, oldest, raw
             number += amount
 
     def gpu(self) -> GpuHeader:
         """What there is of the GPU; UserError where it does not hold together."""
-        raw = self._read(_GPU_HEADER_AT, GPU_HEADER.size)
-        if len(raw) < GPU_HEADER.size:
-            return GpuHeader(0, 0, 0, 0, 0, 0, False)
-        launches, at, capacity, times, missed, every, sees = GPU_HEADER.unpack(raw)
-        if times and (capacity == 0 or capacity > _MAX_CALLS or capacity & (capacity - 1) or at >= 1 << 48):
-            raise UserError(f"{self.path} is a damaged recording: its times do not hold together")
-        return GpuHeader(launches, at, capacity, times, missed, every, bool(sees))
+        return read_gpu(self._read, self.path)
 
     def making(self) -> Making | None:
         """None where no communicator is being made, and in recordings of older recorders."""
@@ -285,28 +276,15 @@ class Recording:
 
     def times(self, first: int = 0) -> Iterator[tuple[int, GpuTime]]:
         """Times on the GPU with their places in the order in which they were written, from place `first` on."""
-        gpu = self.gpu()
-        at = max(first, gpu.times - gpu.capacity, 0)
-        while at < gpu.times:
-            place = at % gpu.capacity
-            amount = min(_CHUNK, gpu.capacity - place, gpu.times - at)
-            raw = self._read(gpu.times_at + place * TIME.size, amount * TIME.size)
-            whole = raw[: len(raw) // TIME.size * TIME.size]
-            if not whole:
-                return
-            oldest = self.gpu().times - gpu.capacity
-            for number, (call, begun, what, sequence, flags) in enumerate(TIME.iter_unpack(whole), at):
-                if call and number >= oldest:
-                    in_group = bool(flags & 1)
-                    yield number, GpuTime(call, sequence, what >> 48, begun, what & 0xFFFFFFFFFFFF, in_group)
-            at += amount
+        return read_times(self._read, self.gpu, first)
 
     def call(self, number: int) -> Call | None:
         """One call, where the ring still holds it."""
         header = self.header()
         if not max(0, header.calls - header.call_capacity) < number <= header.calls:
             return None
-        raw = self._read(header.calls_at + (number - 1) % header.call_capacity * CALL.size, CALL.size)
+        at = header.calls_at + (number - 1) % header.call_capacity * CALL.size
+        raw = entries(self._read, at, CALL.size, CALL.size, _STAMP)
         if len(raw) < CALL.size or (fields := CALL.unpack(raw))[0] != number & 0xFFFFFFFF:
             return None
         # The writer may have come round to it while it was read.

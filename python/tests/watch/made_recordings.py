@@ -7,7 +7,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from busbw.watch import pulses
-from busbw.watch.recording import CALL, COMMUNICATOR, GPU_HEADER, HEADER, KINDS, OPS, TIME, TYPES
+from busbw.watch.gpu_rows import GPU_HEADER, TIME
+from busbw.watch.recording import CALL, COMMUNICATOR, HEADER, KINDS, OPS, TYPES
 
 CALLS_AT = 8192
 

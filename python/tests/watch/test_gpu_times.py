@@ -12,9 +12,10 @@ import pytest
 from made_recordings import Made, Row, write
 
 from busbw.base.errors import UserError
+from busbw.watch.gpu_rows import GPU_HEADER
 from busbw.watch.gpu_times import GpuTimes, sums_of
 from busbw.watch.live import Follower
-from busbw.watch.recording import GPU_HEADER, Recording, find
+from busbw.watch.recording import Recording, find
 from busbw.watch.summary import summarise
 
 
