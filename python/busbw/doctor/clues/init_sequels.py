@@ -8,7 +8,11 @@ from dataclasses import replace
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.signature import Stage
 
-_INIT, _NEVER = "init-incomplete", " never began"
+_INIT, _NEVER, _WAIT = "init-incomplete", " never began", "all of them wait"
+_ALONE = "init began on 1 of "
+_OF_A_CALL = frozenset({"nccl-internal", "nccl-warnings", "cuda-call-failed", "ibv-call-failed"})
+_OF_CALLS = _OF_A_CALL | {"nccl-last-error", "nccl-error", "proxy-failure"}
+"""What NCCL says of a call of its own that failed: behind an init that has no end, that call was the init's."""
 _OF_KILLED = frozenset({"connection-refused", "remote-error", "connection-reset"})
 """What others see of a process that the kernel killed."""
 
@@ -36,10 +40,13 @@ def _told(finding: Finding, errors: Sequence[Finding]) -> Finding:
 
 def _breaks(cause: Finding, waiting: Finding) -> bool:
     """Whether that error may have ended the init: one of the machine whenever it was said, another one behind it."""
-    if cause.stage >= Stage.FAILURE or cause.name == waiting.name:
+    failed_call = cause.name in _OF_CALLS and _WAIT in waiting.title
+    if cause.name in _OF_A_CALL and waiting.title.startswith(_ALONE):
+        failed_call = True
+    if (cause.stage >= Stage.FAILURE and not failed_call) or cause.name == waiting.name:
         return False
     of_machine = cause.stage <= Stage.SYSTEM
-    if _NEVER in waiting.title and not of_machine:
+    if _NEVER in waiting.title and not of_machine and not failed_call:
         return False  # who never began is the cause of what the others say
     begin = waiting.evidence[0]
     return any(
