@@ -332,7 +332,7 @@ ENTRIES = {
     "records": Entry(("records.reader",), lambda data, _: parse_records(io.BytesIO(data), "input"), _examples),
     "runs": Entry(("runs.store", "runs.index", "runs.plain"), _read_runs, _examples),
     "index": Entry(("runs.index",), _read_index, _indexes),
-    "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
+    "recordings": Entry(("watch.recording", "watch.columns", "watch.meetings", "watch.gpu_rows", "watch.makings", "watch.messages", "watch.pulses", "watch.steps", "watch.period"), _file(_read_recording_and_step), _recordings),
     "shared summaries": Entry(("watch.share", "watch.shared_folder"), _read_summary, _summaries),
     "doctor": Entry(
         ("doctor.reading.answers", "doctor.lines.by_design", "doctor.reading.inputs", "doctor.reading.mixed", "doctor.reading.of_pieces", "doctor.reading.packed", "doctor.reading.pasted",
