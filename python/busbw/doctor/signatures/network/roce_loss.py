@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
     ),
     # The sum over all ports of a switch since its start.
-    unless=("port all:",),
+    unless=("port all:", "## thresholds:"),
     between_nodes=True,
     confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
     cure=(

@@ -7,7 +7,10 @@ SIGNATURE = Signature(
     name="subnet-manager",
     stage=Stage.NETWORK,
     title="the subnet manager (opensm, or nvlsm of NVLink switches) reports an error",
-    patterns=(r"\] 0x0[12] -> \w{2,60}: ERR \w{4,6}:? (?P<said>.{3,120})",),
+    patterns=(
+        r"\] 0x0[12] -> \w{2,60}: ERR \w{4,6}:? (?P<said>.{3,120})",
+        r"\] 0x80 -> .{0,20}(?P<said>Found remote SM with non-matching sm_key.{0,20})",
+    ),
     explains=("fabric-manager", "ib-port-down", "ib-connect-timeout"),
     confirm="sminfo; ibdiagnet; iblinkinfo; the log of the subnet manager from its start",
     cure=(
