@@ -1,4 +1,4 @@
-"""Rows of clues (as `clue_rows` has them) of what kernels, drivers, switches and checkers of machines say themselves."""
+"""Rows of clues (as `clue_rows` has them) of what kernels, drivers, switches and checks of machines say themselves."""
 
 from __future__ import annotations
 
@@ -32,12 +32,21 @@ KERNEL_ROWS = {
  3). Network and NCCL are not at fault
 {_BLOCKED} && {_NIC} && !{_NVIDIA} ; a process stands in the driver of a NIC (the stack of the blocked task names it) ;
  look in dmesg before it for errors of that NIC's firmware; {_STANDS}. Update its driver and firmware together
+\b(?:soft lockup|hard LOCKUP|self-detected stall) && ^[^\n]{{0,60}}RIP: \S{{1,12}}:\w{{1,80}}\+0x\S{{3,24}} \[nvidia\]
+ ; a processor stands in NVIDIA's driver, which waits for a GPU that does not answer (the stack's top is of nvidia) ;
+ look in dmesg before it for Xids, GSP timeouts and PCIe errors of that GPU; {_STANDS}. Update driver and firmware
+ where it returns, then test the GPUs (dcgmi diag -r 3)
 soft lockup && {_GUEST} ; the virtual machine's processors stood still (soft lockup): most often its host gave them no
  time, or paused it ; look at steal time (%st in top, vmstat) and at the host: no more vCPUs than cores, each pinned,
  no live migration, snapshot or ballooning while jobs run. Else the driver at the top of the stack; in a cloud replace
  the instance
 """,
     "host-memory": r"""
+Memory cgroup out of memory: Killed process (?P<pid>\d{1,9}) \((?P<who>[^)\n]{1,24})\) && !Out of memory: Killed
+ process ; the memory limit of a container or job is used up (memory cgroup), and {who} was killed: the host itself had
+ room ; a higher limit (the pod's resources.limits.memory, Slurm's --mem), fewer loader workers, less prefetch and
+ pinned memory; files below /dev/shm count, too. kubectl top pod --containers, or memory.peak of that cgroup, shows
+ what it needs
 oom-kill:constraint=CONSTRAINT_(?:CPUSET|MEMORY_POLICY),nodemask=(?P<node>[\d,-]{1,20}), ; the memory of NUMA node
  {node} is full, and the process that was killed may use no other one (CONSTRAINT in the oom-kill line): the host's
  other nodes may have room ; let it take memory of all nodes: numactl --preferred or --interleave=all in place of
@@ -97,6 +106,15 @@ open\(\) not permitted for excluded ; a GPU of the host is excluded by a setting
  that programs find one fewer ; grep -r NVreg_ExcludedGpus /etc/modprobe.d /proc/driver/nvidia/params: remove it where
  that GPU is well, rebuild the initramfs and reboot. Fabric manager may exclude one, too, as its log says
 """,
+    "cpu-slowdown": r"""
+\bPROCHOT\b[^\n]{0,24}\bassert && \bPSU ?\d|[Pp]ower [Ss]upply[^\n]{0,40}(?:[Ff]ail|lost|AC) ; the processors are held
+ at their lowest clock (PROCHOT), as a power supply of the host lost its feed ; ipmitool sel list and sdr type 'Power
+ Supply': give it its feed again (cord, PDU, breaker) or replace it; the clock comes back with it, or after a power
+ cycle
+\bPROCHOT\b[^\n]{0,24}\bassert ; the processors are held at their lowest clock (PROCHOT): by heat, power, or a board
+ that says so falsely ; ipmitool sel list and sdr: temperatures, fans and power supplies of that host; update the BMC,
+ power the host off and on; leave it out until then
+""",
     "gpu-not-visible gpu-missing": r"""
 open\(\) not permitted for excluded|NVreg_ExcludedGpus ; a GPU of the host is excluded by a setting of its driver
  (NVreg_ExcludedGpus), so that one rank finds none ; start one rank fewer there, or remove the setting (grep -r
@@ -135,6 +153,14 @@ MIG mode is in pending (?P<what>enable|disable) state for GPU (?P<gpu>[\da-fA-F]
  MIG disabled before the job starts, so that each rank gets a whole GPU
 """,
     "subnet-manager": r"""
+(?P<name>\bib[\w.]{0,14}): multicast join failed for \S{4,60} status -22 ; IPoIB on {name} cannot join its broadcast
+ group (status -22): the group's rate, MTU or P_Key does not fit the port, so that its address reaches nobody ; saquery
+ -g and ibstat: the partition in partitions.conf (rate, mtu) may ask no more than the slowest port has, and must name
+ this port's GUID. The P_Key of {name} must be among the port's (pkeys). Restart opensm, then the interface
+continuous trap 129|Local Link integrity threshold reached && from LID:(?P<lid>\d{1,6}) Port (?P<port>\d{1,3}) ; a link
+ of the fabric has bit errors: the switch of LID {lid} says so of its port {port}, again and again (trap 129) ;
+ ibtracert and iblinkinfo name both ends: clean and reseat, then replace that cable or its transceivers. Take the host
+ behind it out until then; the subnet manager itself is well
 remote SM with non-matching [Ss][Mm]_[Kk]ey ; two subnet managers with different keys (sm_key) are in one fabric, and
  this one gives way or ends ; sminfo and ibdiagnet list them: stop the one that should not run (a switch's or a host's
  opensm), or give both the same sm_key in opensm.conf and priorities apart
@@ -159,5 +185,58 @@ GPU (?P<gpu>\d{1,3}) only achieved a memory bandwidth of (?P<got>[\d.]{1,10}) ; 
 Max (?:stress level|power) of [\d.]{1,10} did not reach ; a GPU does not reach the speed or power of a healthy one
  under load (dcgmi diag) ; nvidia-smi -q -d PERFORMANCE,POWER: which limit holds it (power cap, brake, heat); all power
  supplies healthy. Nothing else may run beside the test; replace the GPU where its neighbours reach it
+""",
+    "driver-mismatch": r"""
+API mismatch: the client '(?P<who>[^'\n]{1,40})' && NVRM: has the version (?P<new>\d{3}[\d.]{2,12}), but && NVRM: the
+ version (?P<old>\d{3}[\d.]{2,12}\d) ; the loaded kernel module of NVIDIA is {old}, and {who} brings the driver's
+ libraries {new}: the driver was updated without a reboot, or a container brings its own ; on the host: reboot, or
+ unload and load the nvidia modules while no program uses a GPU. In a container remove its own driver libraries, so
+ that the host's are mounted. Keep the driver out of automatic updates
+""",
+    "pcie-errors": r"""
+pciehp: Slot\((?P<slot>[\w-]{1,12})\): (?:Link Down|Card not present) ; the card in PCIe slot {slot} went away while
+ the host ran (pciehp: its link is down): it lost power or contact, or its host switched it off ; power the host off
+ and on; reseat that card, its riser and power cables; the BMC's log of that slot. What the card's driver says behind
+ it follows from this
+""",
+    "bad-arguments": r"""
+ib_\w{4,12}: unrecognized option '--use_(?P<what>cuda|rocm|neuron|hl)\w{0,16}(?:=\S{1,12})?' ; this perftest was built
+ without support of GPUs ({what}), so that it cannot test GPU memory ; build it from source: ./autogen.sh &&
+ ./configure CUDA_H_PATH=/usr/local/cuda/include/cuda.h && make, on both hosts. Or take the package that OFED (DOCA)
+ brings; without the option it tests host memory, which works
+""",
+    "clock-skew": r"""
+Switched to clocksource (?P<clock>hpet|acpi_pm|jiffies)\b ; the kernel gave up the processor's own clock (tsc) for
+ {clock}: each look at the time is slow now, and with it the whole host ; cat
+ /sys/devices/system/clocksource/clocksource0/current_clocksource on all hosts. Boot with tsc=reliable (and no
+ watchdog: tsc=nowatchdog) where the processors' clocks are well; update the BIOS, or replace the host where it returns
+""",
+    "mps": r"""
+Server is handling a fatal GPU error|encountered a fatal GPU error && MPS|mps ; a client of MPS met a fatal error of
+ the GPU, and all clients of that MPS server end with it ; the first client's error is the cause: its own log (illegal
+ access, memory) and Xids in dmesg. Then restart the server (echo quit | nvidia-cuda-mps-control,
+ nvidia-cuda-mps-control -d) and all ranks; without MPS a fault stays with its process
+""",
+    "imex": r"""
+- VERSION_MISMATCH\b|Version mismatch with node ; the nodes of the IMEX domain run drivers (nvidia-imex) of different
+ versions ; nvidia-imex-ctl -N lists each node's version: one driver and one nvidia-imex on all nodes of
+ nodes_config.cfg, then restart nvidia-imex on all. Until then NCCL_MNNVL_ENABLE=0
+""",
+    "fabric-manager": r"""
+ib_umad (?:module )?is not loaded|nvidia-fabricmanager-start\.sh\[\d{1,8}\]: [^\n]{0,80}\bib_umad\b ; the fabric
+ manager of NVLink 5 (B200, GB200) does not start: the kernel module ib_umad is not loaded, by which it reaches the
+ switches ; modprobe ib_umad mlx5_ib, and their names in /etc/modules-load.d; nvlsm installed, of the fabric manager's
+ release. Then systemctl restart nvidia-fabricmanager; nvidia-smi -q must show Fabric State Completed
+""",
+    "ib-async": r"""
+failed to allocate boot pages|give_pages:\d{1,5}:[^\n]{0,40}page allocation failed ; the host had no memory for the
+ firmware of its NIC, whose driver did not start (boot pages, -12) ; free memory of that host (hugepages that take all,
+ small memory of its NUMA node), then load mlx5_core again or reboot; virtual functions fewer. The NIC is well
+""",
+    "ib-devices-missing": r"""
+can't open U?MAD port|ibpanic: [^\n]{0,40}stat of IB device ; the tools of InfiniBand cannot open the port's management
+ device (umad): ib_umad is not loaded, or the user may not, or the device is gone ; modprobe ib_umad; run it as root;
+ containers need /dev/infiniband/umad*. ls /sys/class/infiniband and lspci must show the NIC, else its driver (mlx5_ib)
+ is not loaded. Jobs of ranks do not need umad
 """,
 }

@@ -31,6 +31,7 @@ from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.lost_leases import lost_lease
 from busbw.doctor.clues.network.martians import martian_sources
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_peers import peers_by_name
@@ -86,7 +87,7 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, rail_of_host),
-        martian_sources,
+        *(martian_sources, lost_lease),
         *(lost_between, mtu_differs),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),

@@ -16,7 +16,7 @@ _ANY = re.compile(rf"(?<![\d.]){_IP}(?![\d.])")
 
 
 def martian_sources(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
-    """A host's kernel says that it drops packets of a peer, or to it, as they come in by an interface of another net."""
+    """A host's kernel says that it drops packets of a peer, or to it: they come in by an interface of another net."""
     lost = {ip for seen in finding.evidence for ip in _ANY.findall(seen.fact)}
     for text in texts:
         for found in _MARTIAN.finditer(text.text):
