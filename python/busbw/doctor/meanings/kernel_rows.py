@@ -13,7 +13,7 @@ _GUEST = (
     r"Hardware name: (?:QEMU|Red Hat (?:KVM|oVirt)|OpenStack|VMware|Xen|Nutanix|oVirt|Microsoft Corporation Virtual"
     r"|Google Google Compute|Alibaba Cloud)"
 )
-_STANDS = "the processes cannot be killed: drain the host and reboot it, or power it off and on where that hangs"
+_STANDS = "The processes cannot be killed: drain the host and reboot it, or power it off and on where that hangs"
 _ANY_XID = r"NVRM: Xid \("
 
 KERNEL_ROWS = {
@@ -28,13 +28,13 @@ KERNEL_ROWS = {
  fault
 {_BLOCKED} && {_NVIDIA} && !{_ANY_XID} ; processes stand in NVIDIA's driver without end (the stack of the blocked task
  is of nvidia): a GPU or its firmware no longer answers, or the driver hangs ; look in dmesg before it for Xids, GSP
- timeouts and PCIe errors; {_STANDS}. Where it returns update driver and firmware, then test the GPUs (dcgmi diag -r
+ timeouts and PCIe errors. {_STANDS}. Where it returns update driver and firmware, then test the GPUs (dcgmi diag -r
  3). Network and NCCL are not at fault
 {_BLOCKED} && {_NIC} && !{_NVIDIA} ; a process stands in the driver of a NIC (the stack of the blocked task names it) ;
- look in dmesg before it for errors of that NIC's firmware; {_STANDS}. Update its driver and firmware together
+ look in dmesg before it for errors of that NIC's firmware. {_STANDS}. Update its driver and firmware together
 \b(?:soft lockup|hard LOCKUP|self-detected stall) && ^[^\n]{{0,60}}RIP: \S{{1,12}}:\w{{1,80}}\+0x\S{{3,24}} \[nvidia\]
  ; a processor stands in NVIDIA's driver, which waits for a GPU that does not answer (the stack's top is of nvidia) ;
- look in dmesg before it for Xids, GSP timeouts and PCIe errors of that GPU; {_STANDS}. Update driver and firmware
+ look in dmesg before it for Xids, GSP timeouts and PCIe errors of that GPU. {_STANDS}. Update driver and firmware
  where it returns, then test the GPUs (dcgmi diag -r 3)
 soft lockup && {_GUEST} ; the virtual machine's processors stood still (soft lockup): most often its host gave them no
  time, or paused it ; look at steal time (%st in top, vmstat) and at the host: no more vCPUs than cores, each pinned,
@@ -45,13 +45,13 @@ soft lockup && {_GUEST} ; the virtual machine's processors stood still (soft loc
 Memory cgroup out of memory: Killed process (?P<pid>\d{1,9}) \((?P<who>[^)\n]{1,24})\) && !Out of memory: Killed
  process ; the memory limit of a container or job is used up (memory cgroup), and {who} was killed: the host itself had
  room ; a higher limit (the pod's resources.limits.memory, Slurm's --mem), fewer loader workers, less prefetch and
- pinned memory; files below /dev/shm count, too. kubectl top pod --containers, or memory.peak of that cgroup, shows
- what it needs
+ pinned memory. Files below /dev/shm count, too. To see what it needs: kubectl top pod --containers, or memory.peak of
+ that cgroup
 oom-kill:constraint=CONSTRAINT_(?:CPUSET|MEMORY_POLICY),nodemask=(?P<node>[\d,-]{1,20}), ; the memory of NUMA node
- {node} is full, and the process that was killed may use no other one (CONSTRAINT in the oom-kill line): the host's
- other nodes may have room ; let it take memory of all nodes: numactl --preferred or --interleave=all in place of
- --membind, Slurm without --mem-bind=local, all nodes in cpuset.mems. Spread ranks and loader workers evenly over the
- sockets; else less memory per rank
+ {node} is full, and the killed process may use no other one (oom-kill: CONSTRAINT): other nodes of the host may have
+ room ; let it take memory of all nodes: numactl --preferred or --interleave=all in place of --membind, Slurm without
+ --mem-bind=local, all nodes in cpuset.mems. Spread ranks and loader workers evenly over the sockets; else less memory
+ per rank
 """,
     "nic-hot": r"""
 synd 0x10: ?High temp|Health issue observed, High temp ; a NIC stopped since it is too hot (synd 0x10: its firmware
@@ -60,6 +60,11 @@ synd 0x10: ?High temp|Health issue observed, High temp ; a NIC stopped since it 
  hot in good air
 """,
     "nic-firmware": r"""
+\bbnxt_(?:en|re)\w{0,4} [\da-f:.]{7,14}[^\n]{0,60}(?:FW STALL|Error \(timeout: \d{1,9}\) msg)|bnxt_re\d{1,3}:
+ [^\n]{0,60}timedout \(\d{1,8}\) ?msec ; the firmware of a Broadcom NIC does not answer its driver any more: its port
+ and RDMA devices stand still ; power the host off and on (or devlink dev reload pci/ADDRESS action fw_activate);
+ firmware of the NIC, bnxt_en, bnxt_re and libbnxt_re of one release (niccli or bnxtnvm update). Keep a coredump for
+ the maker (ethtool -w); replace the card where it comes again
 livefish|[Ff]lash recovery mode ; a NIC runs in its recovery mode (livefish): the firmware in its flash is broken or
  cannot be loaded ; mst start, then burn it: flint -d DEVICE -i IMAGE.bin burn (mst status shows the recovery device),
  and power the host off and on. Replace the card where that fails
@@ -120,9 +125,6 @@ open\(\) not permitted for excluded|NVreg_ExcludedGpus ; a GPU of the host is ex
  (NVreg_ExcludedGpus), so that one rank finds none ; start one rank fewer there, or remove the setting (grep -r
  NVreg_ExcludedGpus /etc/modprobe.d), rebuild the initramfs and reboot. Someone may have excluded a GPU that is broken:
  test it first (dcgmi diag -r 3)
-Kernel driver in use: vfio-pci ; {title}: a GPU is bound to vfio-pci, for a virtual machine, and not to NVIDIA's driver
- ; give it back where no VM has it: driverctl unset-override, or no vfio-pci.ids and no modprobe.d line for it, then
- reboot. Else start as many ranks as nvidia-smi -L shows
 """,
     "gdr-unavailable memlock ibv-call-failed registration-failed": r"""
 error (?P<code>-\d{1,3}) while calling nvidia_p2p_get_pages ; NVIDIA's driver does not pin GPU memory for the NIC
@@ -149,8 +151,8 @@ outbound_pci_stalled_wr(?:_events)?\W{1,4}[1-9]\d{0,12} ; the NIC drops packets 
     "duplicate-gpu": r"""
 MIG mode is in pending (?P<what>enable|disable) state for GPU (?P<gpu>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F]{2}\.\d)
  ; {title}: MIG is still as it was on {gpu}, as its change ({what}) waits for a reset ; end all programs of that GPU
- (dcgm, nvidia-persistenced, monitors: fuser -v /dev/nvidia*), nvidia-smi --gpu-reset, or reboot. nvidia-smi must show
- MIG disabled before the job starts, so that each rank gets a whole GPU
+ (dcgm, nvidia-persistenced, monitors: fuser -v /dev/nvidia*), nvidia-smi --gpu-reset, or reboot. Start the job only
+ when nvidia-smi shows MIG disabled: then each rank gets a whole GPU
 """,
     "subnet-manager": r"""
 (?P<name>\bib[\w.]{0,14}): multicast join failed for \S{4,60} status -22 ; IPoIB on {name} cannot join its broadcast

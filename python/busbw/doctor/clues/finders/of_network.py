@@ -87,11 +87,11 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, rail_of_host),
-        *(martian_sources, lost_lease),
+        martian_sources,
         *(lost_between, mtu_differs),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
-        *(one_peer_alone, peers_by_name),
+        *(lost_lease, one_peer_alone, peers_by_name),
     ),
     "ib-connect-timeout": (
         *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),

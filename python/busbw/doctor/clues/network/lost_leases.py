@@ -25,7 +25,7 @@ def lost_lease(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
                 f"{finding.title}; {name} lost its IP address, as its DHCP lease was not renewed, and with it the GID "
                 "that RoCE connections used",
                 f"give {name} a fixed address on all hosts (ranks' networks need no DHCP), or mend the DHCP server and "
-                "its reservations (journalctl -u NetworkManager -u systemd-networkd). Then start the job again; cables, "
+                "its reservations (journalctl -u NetworkManager). Then start the job anew; cables, "
                 "switches and NCCL's timeouts need nothing",
                 (text.evidence(found.start()),),
             )
