@@ -81,11 +81,11 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
     [
         (
             "between_nodes",
-            "address-twice collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing link-below "
-            "name-is-loopback "
+            "address-twice collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing "
+            "link-below name-is-loopback "
             "net-plugin-not-found ofi-slow-provider one-nic openib-unused "
-            "pause-storm plugin-not-loaded plugin-system-old rdma-exclusive roce-loss roce-refused software-rdma topology-hidden "
-            "wrong-interface wsl-nat",
+            "pause-storm plugin-not-loaded plugin-system-old rdma-exclusive roce-loss roce-refused software-rdma "
+            "topology-hidden wrong-interface wsl-nat",
         ),
         (
             "soft",
