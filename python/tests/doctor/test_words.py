@@ -81,15 +81,16 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
     [
         (
             "between_nodes",
-            "collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing name-is-loopback "
+            "address-twice collnet-no-plugin gdr-unavailable ib-devices-missing ib-port-down libibverbs-missing "
+            "link-below name-is-loopback "
             "net-plugin-not-found ofi-slow-provider one-nic openib-unused "
-            "pause-storm plugin-not-loaded plugin-system-old rdma-exclusive roce-loss roce-refused topology-hidden "
-            "wrong-interface wsl-nat",
+            "pause-storm plugin-not-loaded plugin-system-old rdma-exclusive roce-loss roce-refused software-rdma "
+            "topology-hidden wrong-interface wsl-nat",
         ),
         (
             "soft",
             "connection-backlog connection-returned driver-upgrade gdrcopy hcoll killed-by-launcher kubernetes-event "
-            "not-a-number openib-unused p2p-broken "
+            "memory-fragments network-tables not-a-number openib-unused p2p-broken "
             "probe-failed remote-error returned-error server-waits stale-id stands-still store-lost ucc-context",
         ),
         (

@@ -31,6 +31,8 @@ from busbw.doctor.clues.network.group_rules import group_without_itself
 from busbw.doctor.clues.network.helpers import container_ended, receiver_of_tcpx
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
 from busbw.doctor.clues.network.link_local import roce_without_address
+from busbw.doctor.clues.network.lost_leases import lost_lease
+from busbw.doctor.clues.network.martians import martian_sources
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.named_peers import peers_by_name
 from busbw.doctor.clues.network.named_port import one_port_down
@@ -67,6 +69,7 @@ from busbw.doctor.clues.program.programs import older_libfabric
 OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "network-interface": (not_installed, not_given, none_active),
     "no-route": (
+        martian_sources,
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
         *(overlay_dropped, rejected_though_there, unshared_interfaces),
     ),
@@ -84,10 +87,11 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "ib-port-down": (function_without_guid, none_active, bad_cable, link_flaps, one_port_down, host_of_event),
     "ib-retry": (
         *(fabric_devices, kinds_apart, one_that_counts, end_that_counts, rails_in_one_subnet, rail_of_host),
+        martian_sources,
         *(lost_between, mtu_differs),
         *(lost_by_size, gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rail_apart, unresolved, keys_apart, limited_members, one_nic_alone),
-        *(one_peer_alone, peers_by_name),
+        *(lost_lease, one_peer_alone, peers_by_name),
     ),
     "ib-connect-timeout": (
         *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),

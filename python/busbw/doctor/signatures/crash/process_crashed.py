@@ -71,6 +71,7 @@ SIGNATURE = Signature(
         r"worker process has died",
     ),
     unless=(
+        "multicast join failed",
         "bus error",
         "deepep",
         "config check failed",

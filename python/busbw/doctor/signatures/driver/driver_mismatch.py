@@ -11,7 +11,7 @@ SIGNATURE = Signature(
         r"Driver/library version mismatch",
         r"system has unsupported display driver / cuda driver combination",
         r"Cuda failure 803\b",
-        r"API mismatch: the client has the version",
+        r"API mismatch: the client (?:has the version|'[^']{1,40}' \(pid)",
         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
         r"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|system has unsupported display driver / cuda driver combination",
     ),

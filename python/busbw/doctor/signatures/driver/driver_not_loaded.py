@@ -19,6 +19,8 @@ SIGNATURE = Signature(
         r"\bNo devices (?:were )?found\b",
         r"NVRM: (?:None of the NVIDIA devices were|Try unloading the conflicting|open of non-existent GPU)",
         r"rm_init_adapter failed",
+        r"NVRM: .{0,40}(?:Cannot use this GPU|necessary power cables|No firmware image found"
+        r"|not permitted for excluded)",
         r"nvidia: probe of \S{1,20} failed",
         r"ROCk module is NOT loaded",
         r"Failed to allocate primary buffer",

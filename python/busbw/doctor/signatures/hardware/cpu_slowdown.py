@@ -10,6 +10,7 @@ SIGNATURE = Signature(
     patterns=(
         r"(?:Package|Core) temperature(?:/speed)? (?:is )?above threshold",
         r"cpu clock throttled",
+        r"\bPROCHOT\b.{0,24}\bassert(?:ed)?\b",
     ),
     confirm="`dmesg | grep -i temperature`; ipmitool sdr type fan; turbostat",
     cure="mend cooling (fans, paste, air flow) of that host, or leave it out until then",

@@ -13,6 +13,12 @@ SIGNATURE = Signature(
         r"\bNHC: (?P<what>(?!.{0,60}\b(?:passed|success\w*|OK|ok)\b)check_\w{2,30}:.{5,120})",
         r"Health check failed: +(?P<what>.{5,140})",
         # The tables of `dcgmi diag`.
+        r"(?P<what>\bFound [1-9]\d{0,19} (?:faulty|NaN-value) memory elements on GPU \d{1,3})",
+        r"(?P<what>\bGPU \d{1,3} is running at PCI link (?:generation|width) \w{1,4})",
+        r"(?P<what>\bBandwidth of GPU \d{1,3} in direction \w{2,12})",
+        r"(?P<what>\bThere were thermal violations totaling|\bThermal violations totaling [\d.]{1,10} seconds)",
+        r"(?P<what>\bGPU \d{1,3} only achieved a memory bandwidth of|\bA memory mismatch was detected on GPU \d{1,3})",
+        r"(?P<what>\bMax (?:stress level|power) of [\d.]{1,10} did not reach)",
         r"\| (?P<what>[A-Z][\w /-]{2,40}?) *\| +Fail\b",
         r"\"health\": ?\"Unhealthy\".{0,20}\"reason\": ?\"(?P<what>[^\"]{3,140})",
         # The device plugin of Kubernetes, and what DLRover found before a job.

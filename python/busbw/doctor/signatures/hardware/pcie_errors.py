@@ -21,7 +21,7 @@ SIGNATURE = Signature(
     patterns=(
         r"DPC: containment event",
         r"not ready \d+ms after \w.{0,20}giving up|Unable to change power state from \w+ to D0",
-        r"pcieport .{0,60}Card not present",
+        r"(?:pcieport|pciehp) .{0,60}Card not present",
         r"PCIe Bus Error: severity=(?P<fate>Corrected|\w{1,20})",
         r"AER: (?P<fate>(?:Multiple )?(?:Corrected|Correctable|Uncorrect\w+)) .{0,20}error",
         r"AER:.{0,60}(?:error|fatal)",

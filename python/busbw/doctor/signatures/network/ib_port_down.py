@@ -13,6 +13,11 @@ SIGNATURE = Signature(
         # Of `ip link`: ports without a cable are common, but not those that are named for RDMA.
         r"\b(?:ib|ibp|ibs|rdma|roce|hsn)\w{0,16}: <NO-CARRIER\b",
         r"\bbond\w*: .{0,60}link status definitely down",
+        r"\bbond\w*: now running without any active interface",
+        # Pairs of switches (MLAG, vPC), and transceivers that SONiC cannot start.
+        r"\bclagd\[\d{1,8}\]: peer ?link \S{1,30} is down|protodown set \(clag\)|vPC peer-?link is down",
+        r"\bxcvrd\b.{0,40}Ethernet\d{1,4}\b.{0,60}(?:failed|failure)",
+        r"%ETH-4-ERRDISABLE\b",
         r"^\s{0,8}state:\s{1,8}\d: (?:DOWN|INIT)",
         r"^\s{0,8}phys state:\s{1,8}\d: (?:Polling|Disabled|Sleep)",
         # A switch that lets a port talk only after it proved who it is (802.1X).

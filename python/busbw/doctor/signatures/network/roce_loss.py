@@ -6,7 +6,7 @@ from busbw.doctor.signature import Signature, Stage
 _PACKETS = (
     r"(?:PortXmitDiscards|port_xmit_discards|(?:port_rcv_|symbol_)errors?|PortRcvErrors|PortRcvErrorCounter"
     r"|SymbolError\w{0,10}|ExcBufOverrunErrors|ExcessiveBufferOverrunErrors|VL15Dropped|out_of_sequence|packet_seq_err"
-    r"|local_ack_timeout_err|rnr_nak_retry_err|rx_discards_phy|[rt]x_prio[0-7]_(?:cong_|buf_)?discards?)"
+    r"|local_ack_timeout_err|rnr_nak_retry_err|rx_discards_phy|rx_crc_errors_phy|rx_symbol_err_phy|[rt]x_prio[0-7]_(?:cong_|buf_)?discards?)"
 )
 _LINKS = r"(?:LinkErrorRecovery|LinkDowned|link_downed|link_error_recovery)\w{0,10}"
 _GROWS = (
@@ -35,7 +35,7 @@ SIGNATURE = Signature(
         r"^-E- .{0,120}\b(?:BER|errors?|counter)\b",
     ),
     # The sum over all ports of a switch since its start.
-    unless=("port all:",),
+    unless=("port all:", "## thresholds:"),
     between_nodes=True,
     confirm=("ethtool -S INTERFACE and /sys/class/infiniband/*/ports/1/hw_counters before and after a run"),
     cure=(

@@ -32,6 +32,7 @@ SIGNATURE = Signature(
         r"(?!.{0,400}(?:PathOnHost|PathInContainer|CgroupPermissions))"
         r".{0,600}/dev/infiniband",
         r"NET/IB : Unable to open device",
+        r"can't open UMAD port|can't open MAD port|ibpanic: .{0,40}stat of IB device .{0,60} failed",
         r"couldn't open uverbs",
         r"libibverbs: Warning: no userspace device-specific driver",
         r"couldn't load driver|Driver \w+ does not support the kernel ABI",
