@@ -5,6 +5,9 @@ from __future__ import annotations
 from busbw.doctor.meanings.families import Family, read
 
 _ROWS = r"""
+version `GLIBC(?:XX)?_[\d.]{1,8}' not found ; a library was built for a newer system than this one ; take an image of \
+a newer distribution, or build that package here from source (pip install --no-binary=NAME --no-build-isolation; \
+flash-attn: FLASH_ATTENTION_FORCE_BUILD=TRUE). For GLIBCXX conda's libstdcxx-ng before the system's
 batches of different size with .{0,3}dispatch_batches ; the main process reads batches for all ranks, and they differ \
 in shape or number, so that it cannot join them ; dispatch_batches=False (TrainingArguments: \
 accelerator_config={"dispatch_batches": false}), so that each rank reads its own. Or pad all samples to one length, \
@@ -90,10 +93,10 @@ the lines that are named to "auto" in the DeepSpeed config, and give the values 
 folder to resume from holds no checkpoint of this kind ; ls it on that rank's host: DeepSpeed wants the file `latest` \
 and a folder global_stepN with a part of each rank, on storage that all nodes share. Name the folder checkpoint-N \
 above them. A run without DeepSpeed, or weights alone, cannot be resumed so: load them as a model
-CUDA_HOME (?:does not exist|(?:environment variable )?is not set)|MissingCUDAException ; no CUDA toolkit (nvcc) is \
-found to compile extensions with ; export CUDA_HOME=/usr/local/cuda where one is there (ls $CUDA_HOME/bin/nvcc). Else \
-install the toolkit of torch.version.cuda, or take a -devel image in place of -runtime, on all nodes; or build them \
-before (DS_BUILD_OPS=1), where nodes have no compiler
+find CUDA_HOME|CUDA_HOME (?:does not exist|(?:environment variable )?is not set)|MissingCUDAException ; no CUDA \
+toolkit (nvcc) is found to compile extensions with ; export CUDA_HOME=/usr/local/cuda where one is there (ls \
+$CUDA_HOME/bin/nvcc). Else install the toolkit of torch.version.cuda, or take a -devel image in place of -runtime, on \
+all nodes; or build them before (DS_BUILD_OPS=1), where nodes have no compiler
 num_stages .{0,12}must divide distributed world ; the number of pipeline stages does not divide the number of ranks ; \
 take a num_stages that divides the world size (ranks = stages * data parallel size), or start another number of ranks
 tracing error at step|parameters in the parameter fetch queue ; under ZeRO-3 a step ran modules in another order than \
@@ -103,9 +106,6 @@ Update DeepSpeed: older releases traced generate() and evaluation wrongly
 'weight' must be 2-D ; the weight is empty there: under ZeRO-3 and FSDP a module's weights are whole only within its \
 own forward ; call the whole model in place of a part of it. Else gather first, on all ranks: with \
 deepspeed.zero.GatheredParameters(module.weight), or FSDP.summon_full_params(module)
-version `GLIBC(?:XX)?_[\d.]{1,8}' not found ; a library was built for a newer system than this one ; take an image of \
-a newer distribution, or build that package here from source (pip install --no-binary=NAME --no-build-isolation; \
-flash-attn: FLASH_ATTENTION_FORCE_BUILD=TRUE). For GLIBCXX conda's libstdcxx-ng before the system's
 require users to upgrade torch to at least ; transformers refuses to read weights that are no safetensors with a \
 PyTorch before 2.6 ; install torch 2.6 or newer, or take (convert to) weights as safetensors (use_safetensors=True). \
 For an optimizer's state on resuming only the newer torch helps, or the transformers release before
@@ -142,5 +142,53 @@ rank|DataLoader.{0,80}dp_(?:world_size|degree) ; the state of the data loader wa
 parallel ranks ; resume with as many of them as the run that saved it (GPUs over tensor, pipeline and context \
 parallel size). Or leave the loader out of what is loaded (torchtitan: checkpoint.exclude_from_loading dataloader), \
 and some data is seen twice
+different number of tensors was saved|Recomputed values .{0,80}different metadata|saved during recomputation ; \
+activation checkpointing computed something else the second time than in the forward pass ; let both passes be alike: \
+use_cache=False, the same autocast, no branch on values, counters or training state in that block. Wrap a layer by \
+checkpointing first and by FSDP after it. torch.utils.checkpoint.set_checkpoint_debug_enabled(True) shows the first \
+operation that differs; use_reentrant=True does not compare
+parameters that were not used in producing .{0,5}loss ; some parameters had no part in the loss on that rank, so that \
+DDP waits for their gradients ; strategy="ddp_find_unused_parameters_true" (Lightning), \
+DDP(find_unused_parameters=True). Or freeze them (requires_grad=False); let every output of forward take part in the \
+loss
+Requested more processes \(\d ; fewer slots are given than processes are asked for ; give each host its slots \
+(-H host1:8,host2:8, or slots=8 in the hostfile), or a smaller -np
+bfloat16 and fp16 modes ; the config switches bf16 and fp16 on at once ; keep one of them: "bf16": {"enabled": true} \
+and no fp16 part. With a trainer set both to "auto", and bf16=True or fp16=True there
+Either train_batch_size or train_micro_batch_size ; the config of DeepSpeed gives no batch size ; set \
+train_micro_batch_size_per_gpu (and gradient_accumulation_steps), or "auto" under a trainer. Under accelerate pass a \
+data loader with a batch_size to prepare()
+current list of valid GPU counts ; the number of GPUs is none that the elastic config allows ; start as many as the \
+list names, or change micro_batch_sizes, max_train_batch_size, min_gpus and max_gpus; "elasticity": {"enabled": \
+false} does without
+DistributedDataParallel is not needed when ; no parameter of the model is to be trained: all are frozen ; set \
+requires_grad on those to train before DDP is made (LoRA: get_peft_model first, is_trainable=True on loading). A model \
+that only serves as reference or judge needs no DDP
+Cuda is not available\.?\s*$ ; PyTorch sees no GPU in that process ; python -c "import torch; \
+print(torch.version.cuda, torch.cuda.is_available())" there: None means a build for CPUs. Else give the job or \
+container its GPUs (--gres=gpu:N, --gpus all), and look at CUDA_VISIBLE_DEVICES and the driver (nvidia-smi)
+modules offloaded to cpu or disk|with CPU or disk offload ; device_map laid parts of the model on the host or a disk, \
+as the GPUs had no room for all of it ; leave .to(device) out to run it so. To train it, place it whole: \
+device_map={"": LOCAL_RANK}, in 4 bits or with more GPUs where it does not fit, or ZeRO-3 or FSDP with offload in \
+place of device_map
+No samples remain|[Dd]ata(?:set|loader) is empty\b ; no sample is left after the data was filtered, cut or split over \
+ranks ; print the number of samples after each step: a sequence length that is too short drops all long ones, a wrong \
+column or template makes empty ones, drop_last with a large batch leaves none. Each rank needs a full batch
+oversamples the contributing datasets ; a part of the blend has fewer samples than the run wants of it ; raise \
+mid_level_dataset_surplus (--mid-level-dataset-surplus 0.01 and more), or correct weights and --train-samples; then \
+build the index anew (remove the old cache)
+FlashAttention is only supported on CUDA ; flash-attn cannot be built with the nvcc that is found: it is too old ; \
+point CUDA_HOME and PATH at the newer toolkit that fits torch.version.cuda (nvcc -V), or take the wheel that is built \
+for this torch, CUDA, Python and C++ ABI from its releases
+CPU parameters or buffers when .{0,3}sync_module_states ; FSDP is to send weights from rank 0, and they lie in host \
+memory ; FSDP(device_id=torch.cuda.current_device(), sync_module_states=True) moves them to the rank's GPU first
+Less than two GPU ids ; several GPUs are asked for (--multi_gpu), and one is named ; --gpu_ids=0,1 or all, or leave \
+--multi_gpu out for one GPU; the config file (accelerate config) may hold it
+ROCR_VISIBLE_DEVICES when|HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES, inconsist ; variables that choose GPUs \
+contradict each other ; unset ROCR_VISIBLE_DEVICES (Slurm and images set it) before `ray start` on all nodes, and keep \
+HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES alone, alike where both are set
+ZeRO-Offload with a client provided optimizer ; the optimizer's state is to lie on the host, and this optimizer works \
+on the GPU ; take DeepSpeedCPUAdam, or name the optimizer in the DeepSpeed config. "zero_force_ds_cpu_optimizer": \
+false keeps yours, at a slow pace
 """
 TRAINING: tuple[Family, ...] = tuple(read(_ROWS))

@@ -68,8 +68,8 @@ TRAINING_CLUES = {
 \bin pin_memory\b|\.pin_memory\(\)|cudaHostAlloc|CachingHostAllocator|PinnedMemory && CUDA error: out of
  memory|cudaErrorMemoryAllocation ; memory of the host that is pinned for copies (offload, loader) ran out, though CUDA
  says "out of memory": {title} ; free -g and ulimit -l on that host, and the limit of the container or job: more memory
- for it, or less to pin: pin_memory false for offload_optimizer and offload_param, no offload, fewer ranks per host. The
- GPU's own memory has room: smaller batches do not help
+ for it, or less to pin. Set pin_memory false for offload_optimizer and offload_param, offload less, or start fewer
+ ranks per host. The GPU's own memory has room: smaller batches do not help
 """,
     "build-failed": r"""
 ^[ \t]{0,8}Killed\s*$|fatal error: Killed signal terminated program|nvcc[^\n]{0,80}(?:signal 9|Killed) && !unsupported
@@ -102,6 +102,10 @@ copying a param with shape torch\.Size\(\[0\]\) from checkpoint && Error\(s\) in
  out of the parts beside it: python zero_to_fp32.py FOLDER OUT (it lies in the checkpoint's folder). From then on save
  with stage3_gather_16bit_weights_on_model_save true, or by the trainer's save_model on all ranks. The model's config
  is right
+Missing key\(s\) in state_dict[^\n]{0,300}_extra_state && Error\(s\) in loading state_dict ; the checkpoint has no
+ scales of FP8 (_extra_state): it was saved without Transformer Engine's FP8 or by another release of it ({title}) ;
+ load with strict=False, in Megatron --dist-ckpt-strictness log_all, where those keys alone are missing: they are made
+ anew. Or the release that saved it
 No module named '?mpi4py && attempting to detect MPI|\bmpi_discovery\b ; the program was started without a launcher, so
  that DeepSpeed looks for MPI: {title} ; start it by deepspeed, torchrun or accelerate launch, which need no MPI (on one
  GPU: deepspeed --num_gpus 1). Only where mpirun starts the ranks: pip install mpi4py in the image of all nodes
