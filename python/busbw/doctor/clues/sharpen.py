@@ -27,6 +27,7 @@ from busbw.doctor.meanings.kernel_rows import KERNEL_ROWS
 from busbw.doctor.meanings.listed_rows import LISTED_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
 from busbw.doctor.meanings.start_rows import START_ROWS
+from busbw.doctor.meanings.training_rows import TRAINING_CLUES
 from busbw.doctor.shown_texts import Text, texts_of
 
 
@@ -56,9 +57,22 @@ def _rows(text: str) -> Iterator[Clue]:
         )
 
 
+_TABLES = (
+    KERNEL_ROWS,
+    AROUND_ROWS,
+    BESIDE_ROWS,
+    LISTED_ROWS,
+    CLUE_ROWS,
+    NODE_ROWS,
+    START_ROWS,
+    TRAINING_CLUES,
+)
+"""In the order in which their rows are tried."""
+
+
 def _all() -> dict[str, tuple[Clue, ...]]:
     found: dict[str, tuple[Clue, ...]] = {}
-    for table in (KERNEL_ROWS, AROUND_ROWS, BESIDE_ROWS, LISTED_ROWS, CLUE_ROWS, NODE_ROWS, START_ROWS):
+    for table in _TABLES:
         for names, text in table.items():
             rows = tuple(_rows(text))
             for name in names.split():

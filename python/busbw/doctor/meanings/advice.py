@@ -22,6 +22,7 @@ from busbw.doctor.meanings.particulars import PARTICULARS
 from busbw.doctor.meanings.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.meanings.runtime_errors import RUNTIME
 from busbw.doctor.meanings.sentences import meant
+from busbw.doctor.meanings.training_errors import TRAINING
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.xids import XIDS
@@ -229,7 +230,7 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
     if of in OF_MACHINES:
         known += MACHINE
     if of in _ALL or of in _SOME:
-        known += [each for each in (*RUNTIME, *FAMILIES) if not each.weak and (of in _ALL or not each.broad)]
+        known += [each for each in (*TRAINING, *RUNTIME, *FAMILIES) if not each.weak and (of in _ALL or not each.broad)]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
     narrow = [each for each in known if each not in BROAD and not each.broad]

@@ -25,6 +25,13 @@ _OLD = re.compile(
 _OWN = re.compile(rf"this process has (?P<own>{_SIZE}) memory in use")
 _OTHER = re.compile(rf"Process (?P<pid>\d{{1,9}}) has (?P<held>{_SIZE}) memory in use")
 _BY_TORCH = re.compile(rf"(?P<used>{_SIZE}) is allocated by PyTorch(?:.{{0,80}}? and (?P<kept>{_SIZE}) is reserved)?")
+_ASKED = re.compile(rf"[Tt]ried to allocate (?P<asked>{_SIZE})")
+_MANY_PIECES = 0.1
+"""Of the GPU's memory that PyTorch keeps in pieces at least, where those are called the cause."""
+_OF_PIECES = (
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment of all ranks (PYTORCH_ALLOC_CONF in newer "
+    "releases). Samples of like length (buckets, padding) break up less of it"
+)
 _RANK = re.compile(r"\[rank(\d{1,7})\]")
 _SHARE = 0.25
 """Of the memory that others must hold at least: contexts of CUDA alone are small."""
@@ -70,6 +77,9 @@ def with_memory(finding: Finding, scans: Sequence[Scan]) -> Finding:
             rank = _RANK.search(seen.fact)
             who = f"rank {rank[1]}" if rank else "the job's process"
             return replace(finding, title=_title(held, who), fix=_OF_OTHERS)
+        if kept := _in_pieces(seen.fact):
+            title = f"{finding.title}; PyTorch keeps {_gib(kept)} free in pieces too small for it (fragmentation)"
+            return replace(finding, title=title, fix=f"{_OF_PIECES}. Also: {finding.fix}")
         if finding.title == _PLAIN and (found := _TOTAL.search(seen.fact)) and (own := _by_torch(seen.fact)):
             rank = _RANK.search(seen.fact)
             who = f"rank {rank[1]}" if rank else "that process"
@@ -101,6 +111,15 @@ def _held(text: str) -> _Held | None:
 def _by_torch(text: str) -> float:
     found = _BY_TORCH.search(text)
     return _bytes(found["used"]) + _bytes(found["kept"] or "") if found else 0.0
+
+
+def _in_pieces(text: str) -> float:
+    """What PyTorch keeps unallocated, where that is a good part of the GPU and more than was asked for; 0 otherwise."""
+    total, used, asked = _TOTAL.search(text), _BY_TORCH.search(text), _ASKED.search(text)
+    if not (total and used and asked and used["kept"]):
+        return 0.0
+    kept = _bytes(used["kept"])
+    return kept if kept > max(1.5 * _bytes(asked["asked"]), _MANY_PIECES * _bytes(total["total"])) else 0.0
 
 
 def _title(held: _Held, who: str) -> str:

@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         r"(?P<what>ninja: build stopped.{0,60}|CMake Error at .{3,80}|error: command '\S{1,80}' failed with exit)",
         r"(?P<what>detected CUDA version \(\S{1,12}\) mismatches.{0,80})",
         r"(?P<what>\w\.cuh?\(\d{1,6}\): (?:catastrophic )?error(?: #[\w-]{1,20})?: .{3,100})",
+        r"error: #error\W{0,6}(?P<what>unsupported .{3,60}version.{0,60})",
         r"(?P<what>Unsupported gpu architecture '\w{1,20}')",
     ),
     confirm="nvcc --version, mpicc --show, and whether the header or library that is named is on this machine",

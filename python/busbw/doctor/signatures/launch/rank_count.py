@@ -33,6 +33,7 @@ SIGNATURE = Signature(
         r"world.?size \(?\d+\)? is not divisible",
         r"is not divisible by (?:weight quantization block|min_thread_[nk])",
     ),
+    unless=("checkpoint tag name",),
     confirm="print RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT on every node",
     cure=(
         "give every process its own RANK below one WORLD_SIZE: torchrun --nnodes and --nproc-per-node the same on all "

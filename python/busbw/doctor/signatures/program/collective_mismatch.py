@@ -84,6 +84,7 @@ SIGNATURE = Signature(
         r"Stalled ranks",
         r"\bHorovod\w+ \[missing ranks: \d",
         r"Mismatched \w{3,20} (?:tensor )?(?:shapes|operations|types)\b",
+        r"Mismatched (?:operations|data types|reduction operation|prescale|\w{3,20} (?:root ranks|CPU/GPU device))",
         r"Not all ranks joining collective|Collective sequence number: \d+ has errors",
         r"different collective operation counts",
         r"is joining (?:a )?group with size \d{1,6}, but that group has size \d",  # TensorFlow

@@ -8,6 +8,7 @@ SIGNATURE = Signature(
     title="a process was forked after CUDA was initialised, or CUDA cannot be initialised in it",
     patterns=(
         r"create new processes if CUDA is already initialized",
+        r"CUDA has been initialized before the .{0,30}could create a forked",
         r"Cannot re-initialize CUDA in forked",
         r"Cuda failure (?:3 )?'?initialization error",
         r"CUDA error: initialization error",

@@ -30,6 +30,7 @@ SIGNATURE = Signature(
         r"device (?P<gpu>\w{1,20})",
         r"Duplicate GPU detected",
         r"Multiple Ranks are using the same GPU",
+        r"same CUDA device for multiple distinct roles",
         r"multiple ranks using the same NVML device",
         r"(?:multiple|two|several|\d+) (?:processes|ranks|workers|tasks)\b.{0,60}"
         r"\bsame (?:CUDA |NVIDIA )?(?:GPU|device)",
