@@ -20,6 +20,9 @@ SIGNATURE = Signature(
         # rocm-smi and amd-smi head a list of counts by these words, and most counts are 0.
         r"(?<!no )(?<!without )XGMI(?! Error (?:status =|counts? ?: 0\b|status ?: \w{0,20}NO_ERR)|_STATUS_NO_ERR)"
         r"(?:(?! \S{0,20}errors? (?:detected|counts?)? ?: 0\b)[^|\n]){0,80}(?:error|fail|link down)",
+        r"amdgpu\b.{0,120}(?:Fatal error during GPU init|hw_init of IP block \S{1,16} failed|device_ip_init failed"
+        r"|not done with your previous command|device lost from bus)",
+        r"amdgpu: probe of \S{1,20} failed with error|probe with driver amdgpu failed",
         r"hipErrorECCNotCorrectable",
         r"VM_L2_PROTECTION_FAULT|VM_CONTEXT\d+_PROTECTION",
     ),
