@@ -4,6 +4,11 @@ from __future__ import annotations
 
 DEVICE_ROWS = {
     "amd-gpu-error": r"""
+bad pages?.{0,20}reaches threshold|RAS records.{0,20}exceed\w* threshold|bad.?page.?threshold ; an AMD GPU has
+ used up the pages that may
+ be retired: the driver no longer takes it into service ;
+ take the node out and have that GPU replaced (amd-smi bad-pages shows the count); neither a reset nor another driver
+ mends it. bad_page_threshold of the module only hides it
 Fatal error during GPU init|hw_init of IP block|device_ip_init failed|PSP (?:firmware loading|load \w{2,8})
  failed|probe
  (?:of|with) .{1,40}failed with error ; the amdgpu driver cannot start a GPU of this host, which is missing since ;
@@ -41,6 +46,10 @@ wedged ; the driver gave an Intel GPU up (wedged): it takes no work until it sta
  kernel driver, GuC firmware and compute runtime to one release
 """,
     "npu-error": r"""
+inconsistent between ranks ; {title}: ranks called collectives that do not fit each other ;
+ compare what the ranks call at that point: the parameter that is named (count, type, operation, tag) differs.
+ Pad to one
+ shape, drop the last batch that is not full, no branch by rank; then restart all
 HCCP process|last training process ; a process of the run before still holds the NPU's part for communication (HCCP) ;
  end what is left on that host (npu-smi info lists it by device; kill it by its id), wait ten seconds, start again. In
  containers give a device to one of them alone
@@ -71,6 +80,15 @@ PT_DEVMEM|HPU out of memory ; the memory of a Gaudi accelerator is full ;
  smaller batches, activation checkpointing, or the model over more devices (DeepSpeed ZeRO, a larger tensor parallel
  size); max_graph_size and PT_HPU_MAX_COMPOUND_OP_SIZE keep graphs smaller. In vLLM lower VLLM_GRAPH_RESERVED_MEM and
  gpu_memory_utilization. End what still holds the device (hl-smi)
+HSA_STATUS_ERROR_OUT_OF_RESOURCES ; a queue of an AMD GPU got no memory any more (out of resources): the GPU's memory
+ is full, or a kernel's scratch memory does not fit ;
+ smaller batches or a smaller cache, so that about 2 GiB stay free; end other processes (rocm-smi --showpids).
+ Where much
+ is free: a kernel that spills (HSA_SCRATCH_SINGLE_LIMIT lower), too many threads (ulimit -u) or queues
+ (GPU_MAX_HW_QUEUES=2)
+of kind (?P<kind>GPU_FB_MEM|GPU_DYNAMIC_MEM) ; Legate's share of GPU memory is too small for what its tasks hold ;
+ give it more of the GPU (LEGATE_CONFIG="--fbmem N", in MiB, up to nearly all), more GPUs or nodes, or smaller arrays.
+ Free arrays that are no longer used, and leave Python's references to them
 NPU out of memory|EL0004 ; the memory of an NPU (Ascend) is full ;
  smaller micro batches, recomputation, more sharding; PYTORCH_NPU_ALLOC_CONF=expandable_segments:True where much is
  reserved and unallocated. HCCL_BUFFSIZE (200 MB for each communicator) takes its part; npu-smi info shows other
@@ -107,6 +125,12 @@ HBM MULTI BIT ECC|NPU function error|ERR00100 PTA ; memory of an NPU (Ascend) ha
  its speed. Until then leave the host out
 """,
     "oneccl-error": r"""
+creating worker thread|start worker|start_workers|pthread_create returns 22 ; oneCCL cannot pin its worker
+ threads: the
+ cores that it wants are not among those of this process ;
+ set CCL_WORKER_AFFINITY to cores that each rank has (taskset -cp $$ shows them) or leave it out; give each rank
+ a core
+ more than it computes on (srun --cpus-per-task, I_MPI_PIN_DOMAIN), CCL_WORKER_COUNT=1
 open_nw_provs|suitable provider|open_providers|fi_getinfo ; oneCCL finds no network by libfabric (OFI) that it can
  use ;
  fi_info must list providers in the same shell: set FI_PROVIDER to one of them (cxi, verbs, psm3, tcp) and
@@ -130,12 +154,23 @@ resources required to create|MpsMax|MPS_MAX_|failure 80[89]\b|maximum number ; m
  CUDA_DEVICE_MAX_CONNECTIONS
 """,
     "rendezvous-timeout": r"""
+Barrier timed out\. (?:Barrier_)?[Ii]d: ?\W?Shutdown ; some processes of a JAX job came to their end, and others
+ did not
+ come to the shutdown barrier: they still compute or wait, or had crashed ;
+ read the logs of the tasks that the barrier names: what they did last. All processes must run the same computations,
+ and end together (jax.distributed.shutdown after the last work of all of them)
+Barrier timed out\. (?:Barrier_)?[Ii]d: ?(?!PjRT|\W?Wait_for|\W?Shutdown)(?P<id>[\w:/-]{3,60}) ; not all tasks
+ of a JAX
+ job came to one barrier in its time ({id}): the ones that it names were slower, or had failed ;
+ read the logs of the tasks that it names: an exception, a slow disk or bucket, other work. A barrier of orbax or of a
+ checkpoint waits for the slowest host's writing: see the file system there, and raise that timeout only if it is slow
+ alone (orbax: AsyncOptions(timeout_secs=))
 (?:local|global)_topology|cuda:\w{0,20}topology ; not all processes of a JAX job told the devices they have: one did
  not
  start its backend (no GPU, an exception, a slow start) ;
  read the log of the process whose number the key ends with: it crashed before, or still loads. All processes call
  jax.devices() or any computation at the same point, and none falls back to CPU
-master connect|http://\S{3,60}:\d{2,5}.{0,40}(?:time|connect)|paddle ; not all nodes reached the master of Paddle's
+master connect timeout ; not all nodes reached the master of Paddle's
  launcher ;
  start all nodes with one --master=ADDRESS_OF_FIRST_NODE:PORT and --nnodes; nc -zv ADDRESS PORT from each of them;
  give
@@ -148,7 +183,7 @@ No OpKernel was registered ; TensorFlow here has no operation for NCCL: it is a 
  driver in the container. Without GPUs take CommunicationImplementation.RING, or ReductionToOneDevice
 """,
     "library-not-found": r"""
-cupy|NcclCommunicator ; CuPy was installed without NCCL, or cannot load it ;
+cupy\S{0,20}nccl|NcclCommunicator ; CuPy was installed without NCCL, or cannot load it ;
  pip: python -m cupyx.tools.install_library --library nccl --cuda 12.x, or pip install nvidia-nccl-cu12; conda install
  -c conda-forge nccl. python -c "import cupy; cupy.show_config()" must then show a NCCL Runtime Version
 (?P<lib>libcud\S{2,40}\.so[.\d]{0,12}) ; cuDNN is not whole here: {lib} is not found, which cuDNN loads only when it
@@ -157,8 +192,62 @@ cupy|NcclCommunicator ; CuPy was installed without NCCL, or cannot load it ;
  folder
  of that very release into LD_LIBRARY_PATH, and none of another
 """,
+    "heartbeat-lost": r"""
+different incarnation|likely restarted ; {title}: it was started again alone, while the others still run ;
+ restart all processes of the job together, from the last checkpoint (JobSet, a launcher that ends all when one ends).
+ Give each process its own process_id: two with one number look alike. Why it had ended its log before the
+ restart says
+""",
+    "driver-not-loaded": r"""
+ROCk module is NOT|amdgpu not found|AMDSMI_STATUS|amdgpu/initstate ; the kernel's driver of AMD GPUs (amdgpu) is not
+ loaded on this host ;
+ modprobe amdgpu, and see what dmesg says of it; it may be on a blacklist (/etc/modprobe.d), or not be built for this
+ kernel (dkms status, amdgpu-install --usecase=dkms). lspci -d 1002: shows whether the cards are there
+stub library|StubLibrary ; the process loads CUDA's stub of libcuda, which only serves to link, and not the driver's ;
+ take .../lib64/stubs out of LD_LIBRARY_PATH (and out of ld.so.conf.d and the image). The driver's libcuda.so.1
+ must come
+ first: ldconfig -p | grep libcuda; in containers it is mounted by --gpus all
+cudaErrorInitializationError|CUDA_ERROR_NOT_INITIALIZED ; CUDA could not start in this process (error 3): it was
+ forked
+ from one that used CUDA, or the driver is not ready ;
+ start processes by spawn or forkserver (multiprocessing.set_start_method), and touch no GPU before: data loaders give
+ arrays of the host. Where all processes fail, see nvidia-smi and the fabric manager on that host
+""",
+    "gpu-too-new": r"""
+rocBLAS error|TensileLibrary ; rocBLAS was built without kernels for this AMD GPU ;
+ rocminfo shows its gfx name: take ROCm and framework that list it, all of one release. A copy of librocblas
+ inside the
+ framework's package needs its own folder of kernels (ROCBLAS_TENSILE_LIBPATH). HSA_OVERRIDE_GFX_VERSION helps only
+ within one family
+""",
+    "gpu-permission": r"""
+ze_\w{2,20}\.cpp|CCL_|level.?zero|xpu|/dev/dri/by-path ; the process may not open the devices of Intel's GPUs
+ (/dev/dri) ;
+ add the user to the groups that own them (render, video; --group-add in containers), and give the container
+ --device=/dev/dri with its folder by-path (-v /dev/dri/by-path:/dev/dri/by-path)
+""",
+    "illegal-access": r"""
+launch timed out|LaunchTimeout|LAUNCH_TIMEOUT|failure 702\b ; a kernel ran longer than the driver allows on a GPU that
+ also serves a display (error 702) ;
+ run on GPUs without a display (end the X server or Wayland there, no Interactive in xorg.conf), or split the kernel's
+ work. On a GPU without a display it is a kernel that does not end
+""",
+    "port-in-use": r"""
+add port to server|No address added out of ; JAX's coordinator cannot listen at its port: another job has it, or the
+ address is not this host's ;
+ ss -ltnp | grep the port on the host of process 0: end what is left, or give each job its own port
+ (coordinator_address=HOST:PORT). It must be an address of process 0's own host, or set coordinator_bind_address
+Bind network on ; the store of Paddle's first rank cannot listen at its port ({title}) ;
+ end what is left of the last run (ss -ltnp), or start with another --master port
+""",
+    "plugin-missing": r"""
+rccl-anp|amd-?anp ; the network plugin that NCCL_NET_PLUGIN names for AMD's NICs (AINIC) is not found, and RCCL's
+ own transport takes its place ;
+ install the plugin (amd-anp) in the image of every node, built for this RCCL; put its folder into LD_LIBRARY_PATH or
+ give NCCL_NET_PLUGIN its full path. Unset it where no plugin is meant
+""",
     "connection-timeout": r"""
-(?:tcp|tls|ucxx?)://(?P<to>[\w.:\[\]-]{3,60}) ; a process of Dask got no answer from {to} ;
+Timed out .{0,60}to (?:tcp|tls|ucxx?)://(?P<to>[\w.:\[\]-]{3,60}) ; a process of Dask got no answer from {to} ;
  nc -zv of that address and port from the worker's host. Let scheduler and workers name the network that all share
  (--interface ib0 or --host): an address of docker0 (172.17.) reaches no other host. Open the ports, and start the
  scheduler first; distributed.comm.timeouts.connect where it only starts slowly

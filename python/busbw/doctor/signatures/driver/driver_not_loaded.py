@@ -20,7 +20,7 @@ SIGNATURE = Signature(
         r"NVRM: (?:None of the NVIDIA devices were|Try unloading the conflicting|open of non-existent GPU)",
         r"rm_init_adapter failed",
         r"nvidia: probe of \S{1,20} failed",
-        r"ROCk module is NOT loaded",
+        r"ROCk module is NOT loaded|AMDSMI_STATUS_DRIVER_NOT_LOADED|amdgpu not found in modules",
         r"Failed to allocate primary buffer",
         r"CUDA unknown error",
         r"Could not find any nv files",

@@ -15,7 +15,8 @@ SIGNATURE = Signature(
         r"amdgpu: (?:qcm fence wait loop timeout|Failed to evict|Failed to quiesce)",
         r"HW Exception by GPU",
         r"HSA_STATUS_ERROR_(?:HARDWARE|EXCEPTION|INVALID_PACKET|ILLEGAL|MEMORY_APERTURE|MEMORY_FAULT)\w*",
-        r"Callback: Queue \S{1,40} aborting with error",
+        r"Callback: Queue \S{1,40} aborting with error(?!.{0,40}OUT_OF_RESOURCES)",
+        r"amdgpu\b.{0,80}(?:bad pages.{0,20}reaches threshold|RAS records.{0,20}exceed\w* threshold)",
         r"uncorrectable hardware errors? ?(?:\(|detected)",
         # rocm-smi and amd-smi head a list of counts by these words, and most counts are 0.
         r"(?<!no )(?<!without )XGMI(?! Error (?:status =|counts? ?: 0\b|status ?: \w{0,20}NO_ERR)|_STATUS_NO_ERR)"

@@ -7,7 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.HARDWARE,
     title="an Intel GPU hangs, was reset or is lost",
     patterns=(
-        r"\b(?:i915|xe) [\da-f:.]{7,16}: .{0,60}"
+        r"\b(?:i915|xe) [\da-f:.]{7,16}: .{0,100}"
         r"(?:GPU HANG|Resetting chip|reset failed|Timedout job|wedged|context reset due to GPU hang|CAT error)",
         r"\b(?:UR|ZE|PI|ZE_RESULT|UR_RESULT|PI_RESULT)_ERROR_DEVICE_LOST",
     ),

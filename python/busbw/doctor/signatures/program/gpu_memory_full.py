@@ -48,6 +48,7 @@ SIGNATURE = Signature(
         r"(?:Cuda failure (?:2 )?'out of memory'|Failed to CUDA [mc]alloc)",
         r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",
         r"OOM when allocating tensor with shape.{0,200}device:GPU",
+        r"[Ff]ailed to allocate \d{1,16} bytes on memory \w{1,20} \(of kind GPU_(?:FB|DYNAMIC)_MEM",  # Legate
         r"bad_alloc: out_of_memory\b",
         r"Requested amount of GPU memory \(\d+ bytes\) could not",
         r"\[TRT\].{0,120}Cuda Runtime \(out of memory\)",
