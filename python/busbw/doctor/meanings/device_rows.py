@@ -25,8 +25,9 @@ not done with your previous command|SMU (?:response timeout|hang)|Failed to (?:e
 (?P<pci>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d)\b.{0,60}(?:RAS poison|uncorrectable hardware errors? ?(?:\(|detected)
  ?in (?:total in )?umc|poison) ;
  memory of an AMD GPU has an error that ECC could not correct (GPU {pci}) ;
- drain the node and reset that GPU (amd-smi reset -G) or reboot, so that the bad page is retired. amd-smi bad-pages
- (rocm-smi --showretiredpages) counts them: replace the GPU where they grow or the threshold is reached
+ drain the node and reset that GPU (amd-smi reset -G) or reboot, so that the bad page is retired. The list
+ of them (amd-smi bad-pages, rocm-smi --showretiredpages) shows the count: replace the GPU where they grow or the
+ threshold is reached
 XGMI ; a link between AMD GPUs (XGMI) failed ;
  amd-smi xgmi -e and dmesg say which; reset the GPUs (amd-smi reset -G), leave the node out where it returns
 ring \S{1,40} timeout|job_timedout|MES |qcm fence|Failed to (?:evict|quiesce) ; a queue of an AMD GPU stood still, and
@@ -71,8 +72,8 @@ HBM MULTI BIT ECC|uncorrectable error of the memory ; {title}: memory of that NP
  Replace the card where they return
 (?:Getting socket|socket) times? out|timeout detection|ranktable.{0,40}(?:time|detect) ; {title} ;
  look for the rank whose log has an earlier error, or none: it never started its communicator. Where all are alive,
- see
- the links of the NPUs (hccn_tool -i N -link -g, -ip -g, -net_health -g) and ping between them; tls alike on all
+ see the
+ links of the NPUs (hccn_tool -i N -link -g, -ip -g, -net_health -g). Ping between them; tls must be alike on all
  (hccn_tool -i N -tls -g). Where ranks only start late, raise HCCL_CONNECT_TIMEOUT
 """,
     "gpu-memory-full": r"""
@@ -105,7 +106,8 @@ alt_rsmi|rocm_smi|hipify/.{0,80}reverse path ; RCCL cannot read the links of the
  the
  container shows only a part of them ;
  give the container all GPUs of the host (--device=/dev/kfd --device=/dev/dri, /sys as it is) and choose among them by
- HIP_VISIBLE_DEVICES; no partition (amd-smi set --compute-partition SPX) where the program expects whole GPUs. Then a
+ HIP_VISIBLE_DEVICES. Take no partition (amd-smi set --compute-partition SPX) where the program expects whole GPUs. Then
+ a
  newer RCCL. Until then NCCL_P2P_DISABLE=1 to tell
 """,
     "gpu-memory-error": r"""
@@ -162,9 +164,9 @@ Barrier timed out\. (?:Barrier_)?[Ii]d: ?\W?Shutdown ; some processes of a JAX j
 Barrier timed out\. (?:Barrier_)?[Ii]d: ?(?!PjRT|\W?Wait_for|\W?Shutdown)(?P<id>[\w:/-]{3,60}) ; not all tasks
  of a JAX
  job came to one barrier in its time ({id}): the ones that it names were slower, or had failed ;
- read the logs of the tasks that it names: an exception, a slow disk or bucket, other work. A barrier of orbax or of a
- checkpoint waits for the slowest host's writing: see the file system there, and raise that timeout only if it is slow
- alone (orbax: AsyncOptions(timeout_secs=))
+ read the logs of the tasks that it names: an exception, a slow disk or bucket, other work. A barrier
+ of orbax waits for the slowest host's writing: see the file system there. Raise that timeout where it is slow alone
+ (AsyncOptions(timeout_secs=))
 (?:local|global)_topology|cuda:\w{0,20}topology ; not all processes of a JAX job told the devices they have: one did
  not
  start its backend (no GPU, an exception, a slow start) ;
@@ -201,8 +203,8 @@ different incarnation|likely restarted ; {title}: it was started again alone, wh
     "driver-not-loaded": r"""
 ROCk module is NOT|amdgpu not found|AMDSMI_STATUS|amdgpu/initstate ; the kernel's driver of AMD GPUs (amdgpu) is not
  loaded on this host ;
- modprobe amdgpu, and see what dmesg says of it; it may be on a blacklist (/etc/modprobe.d), or not be built for this
- kernel (dkms status, amdgpu-install --usecase=dkms). lspci -d 1002: shows whether the cards are there
+ modprobe amdgpu, and see what dmesg says of it. It may be on a blacklist (/etc/modprobe.d), or not be built for this
+ kernel (dkms status, amdgpu-install --usecase=dkms). Whether the cards are there shows lspci -d 1002:
 stub library|StubLibrary ; the process loads CUDA's stub of libcuda, which only serves to link, and not the driver's ;
  take .../lib64/stubs out of LD_LIBRARY_PATH (and out of ld.so.conf.d and the image). The driver's libcuda.so.1
  must come
