@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from busbw.doctor.facts import Facts
@@ -27,6 +27,37 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 """What tells, behind such a word, that something is left."""
+
+
+_MAY_STAND = re.compile(r"may be stuck|threads to join the rendezvous", re.IGNORECASE)
+_TAKEN_BACK = re.compile(r"^[^\n]{0,300}\bThread is unstuck! Warning above was a false-positive", re.MULTILINE)
+"""How XLA tells of a wait that was long, and that it came to its end."""
+
+
+def without_waits_that_ended(findings: Sequence[Finding], facts: Facts, texts: Sequence[Text]) -> list[Finding]:
+    """The findings; waits of XLA that it takes back later are notes, where the job goes on behind them."""
+    return [_ended(each, facts, texts) for each in findings]
+
+
+def _ended(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Finding:
+    if finding.name != "watchdog-timeout" or finding.severity is Severity.NOTE or not finding.evidence:
+        return finding
+    if not all(_MAY_STAND.search(each.fact) for each in finding.evidence):
+        return finding
+    alive = {each.source: each.alive for each in facts.scans}
+    for where in {each.where for each in finding.evidence}:
+        waited = max(each.line or 0 for each in finding.evidence if each.where == where)
+        if not any(waited < came < alive.get(where, 0) for came in _came(texts, where)):
+            return finding
+    return replace(finding, severity=Severity.NOTE, title="a process of XLA was late at a meeting, and came")
+
+
+def _came(texts: Sequence[Text], where: str) -> Iterator[int]:
+    """The lines of one log that take such a warning back."""
+    for text in texts:
+        if text.source == where:
+            for found in _TAKEN_BACK.finditer(text.text):
+                yield text.evidence(found.end() - 1).line or 0
 
 
 def without_solved(findings: Sequence[Finding], facts: Facts, texts: Sequence[Text]) -> list[Finding]:

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from busbw.doctor.clues.machine.no_switches import without_switches
 from busbw.doctor.clues.network.one_host import OF_RDMA, on_one_host
 from busbw.doctor.clues.network.sockets_suffice import NO_LIBRARY, SOCKETS, sockets_suffice
-from busbw.doctor.clues.solved import without_solved
+from busbw.doctor.clues.solved import without_solved, without_waits_that_ended
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.lines.moments import DAY_S
@@ -57,6 +57,7 @@ def without_unneeded(findings: Sequence[Finding], facts: Facts) -> list[Finding]
     """The findings; those that touched no job are notes."""
     texts = texts_of(facts) if any(each.severity is not Severity.NOTE for each in findings) else ()
     findings = without_solved([without_switches(each, facts, texts) for each in findings], facts, texts)
+    findings = without_waits_that_ended(findings, facts, texts)
     enough = sockets_suffice(findings, facts, texts) if any(SOCKETS in each.title for each in findings) else None
     loud = {each.name for each in findings if each.severity is not Severity.NOTE}
     alone = on_one_host(facts, texts) if loud & OF_RDMA else None

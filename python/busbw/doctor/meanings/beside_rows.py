@@ -93,6 +93,10 @@ BESIDE_ROWS = {
  of the communicator that carries new weights ; {_APART}
 {_OF_SERVER} ; the inference server and the trainer use the same GPU, and they are two ranks of the communicator that
  carries new weights ; {_APART}
+jaxlib|XlaRuntimeError|JaxRuntimeError|jax\.distributed ; {{title}}: each process of JAX takes all GPUs that it sees ;
+ one process per host without local_device_ids takes them all. With one process per GPU pass
+ local_device_ids=[LOCAL_RANK] to jax.distributed.initialize, or give each its own CUDA_VISIBLE_DEVICES (Slurm:
+ --gpus-per-task=1, Open MPI: of OMPI_COMM_WORLD_LOCAL_RANK)
 """,
     "vm-topology": rf"""
 Could not find NET with id \d && {_FUSED} && NCCL version (?P<version>2\.\d{{1,3}}\.\d{{1,3}}) ; NCCL {{version}} fused

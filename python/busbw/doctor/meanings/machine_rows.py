@@ -103,20 +103,6 @@ No data available|(?:error|errno:?|with|code:?) \(?-?61\b|GID\b.{0,60}(?:zero|nu
 GID table change|unknown event type \(18\) ; the addresses of an RDMA interface changed while the job ran ;
  keep the interface's addresses fixed (DHCP, NetworkManager, bonding, keepalived); the GID index stays right then
 """,
-    "amd-gpu-error": r"""
-XGMI ; a link between AMD GPUs (XGMI) failed ;
- amd-smi xgmi -e and dmesg say which; reset the GPUs (amd-smi reset -G), leave the node out where it returns
-ring \S{1,40} timeout|job_timedout|MES |qcm fence|Failed to (?:evict|quiesce) ; a queue of an AMD GPU stood still, and
- the
- driver resets it ;
- update amdgpu driver and firmware together; run the same kernel alone; reset the GPU (amd-smi reset -G) and drain the
- node where it returns under other programs
-page fault|PROTECTION_FAULT|MEMORY_(?:FAULT|APERTURE)|ILLEGAL|INVALID_PACKET ; a kernel on an AMD GPU used an address
- that
- it may not ;
- it is a fault of the program or its libraries: AMD_SERIALIZE_KERNEL=3 and HSA_XNACK as needed show which kernel;
- one ROCm for driver and user space; IOMMU with iommu=pt
-""",
     "network-not-found": r"""
 undefined symbol|symbol lookup error|version \S{1,30} not (?:found|defined) ; the network plugin needs another release
  of a

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.meanings.device_rows import DEVICE_ROWS
 from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
@@ -35,10 +36,21 @@ def _rows(text: str) -> Iterator[Particular]:
         yield Particular(re.compile(words, re.IGNORECASE), title, cure)
 
 
+TABLES = (
+    TRAINING_ROWS,
+    DEVICE_ROWS,
+    JOB_ROWS,
+    MACHINE_ROWS,
+    LAUNCH_ROWS,
+    ROWS,
+)
+"""In the order in which their rows are tried: the narrower ones first."""
+
+
 def _all() -> dict[str, tuple[Particular, ...]]:
     """By signature, the rows of all tables: those of jobs and machines first, which are the narrower ones."""
     found: dict[str, tuple[Particular, ...]] = {}
-    for table in (TRAINING_ROWS, JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
+    for table in TABLES:
         for name, text in table.items():
             found[name] = (*found.get(name, ()), *_rows(text))
     return found

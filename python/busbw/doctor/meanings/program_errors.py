@@ -201,6 +201,10 @@ DataLoader worker .{0,40}exited unexpectedly ; a worker of the data loader ended
 num_workers=0 shows its own error; see dmesg for the OOM killer; more /dev/shm (--shm-size)
 out of resource: shared memory|num_stages ; a Triton kernel wants more shared memory than this GPU has ; smaller \
 block sizes or num_stages for that GPU; a newer version of Triton or of the kernel
+\b(?:XLA|INTERNAL|XlaRuntimeError|JaxRuntimeError)\b.{0,400}\bptxas\b|/xla/.{0,200}\bptxas\b ; XLA cannot run the \
+assembler ptxas of the CUDA toolkit, or it does not know this GPU ; pip install -U "jax[cuda12]" brings one \
+(nvidia-cuda-nvcc-cu12); else put a toolkit as new as the GPU first: PATH, or \
+XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda. See that /tmp has room and allows programs (noexec)
 PTXAS|ptxas|gpu-name|PassManager::run failed|Triton Missing|[Cc]annot find (?:-lcuda|libcuda)|Triton Error\b\
 (?!.{0,60}(?:illegal|launch fail|misaligned|assert|out of memory|launch timed out|ECC|not ready)) ; Triton \
 could not compile a kernel for this GPU ; a toolkit that knows the GPU (TRITON_PTXAS_PATH), libcuda on the linker's \

@@ -22,7 +22,7 @@ SIGNATURE = Signature(
         r"NVRM: .{0,40}(?:Cannot use this GPU|necessary power cables|No firmware image found"
         r"|not permitted for excluded)",
         r"nvidia: probe of \S{1,20} failed",
-        r"ROCk module is NOT loaded",
+        r"ROCk module is NOT loaded|AMDSMI_STATUS_DRIVER_NOT_LOADED|amdgpu not found in modules",
         r"Failed to allocate primary buffer",
         r"CUDA unknown error",
         r"Could not find any nv files",

@@ -20,7 +20,8 @@ SIGNATURE = Signature(
         r"|device is (?:disabled|in reset|not operational)|failed to .{3,60}|uncorrectable.{0,40}|double ECC.{0,40})",
         r"\bsynStatus\W{1,4}(?:synStatus )?\d+ \[(?P<what>[^\]]{3,60})\]",
         r"\b(?P<what>synDeviceAcquire\w*\b.{0,60}(?:fail|no available)\w*)",
-        r"\[(?:SYN_\w+|HCL|HCCL|PT_BRIDGE|GC|PASS_MANAGER) {0,16}\]\[(?:error|critical)\].{0,60}?(?P<what>\w.{5,100})",
+        r"\[(?:SYN_\w+|HCL|HCCL|PT_BRIDGE|GC|PASS_MANAGER) {0,16}\]\[(?:error|critical) {0,4}\](?:\[[^\]]{1,40}\]){0,4}"
+        r".{0,20}?(?P<what>\w.{5,100})",
         r"\bhccl(?:Remote|Internal|System|Network|LastSync|PortDown\w*)Error\b",
     ),
     confirm="hl-smi; `dmesg | grep habanalabs`; manage_network_ifs.sh --status",

@@ -11,6 +11,7 @@ SIGNATURE = Signature(
         r"exceeds device/fn maxSharedMem",
         r"sm_\d+ is not (?:supported|defined)",
         r"HIP error: invalid device function",
+        r"rocBLAS error: (?:Cannot read|Could not (?:load|initialize)) .{0,200}Tensile",
         r"hipErrorNoBinaryForGpu",
         r"no kernel image is available",
         r"Cuda failure 209\b",

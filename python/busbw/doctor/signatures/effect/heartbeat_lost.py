@@ -24,8 +24,9 @@ SIGNATURE = Signature(
         r"(?:tasks? (?:is|are) unhealthy \()?stopped sending heartbeats(?:.{0,120}?/task:(?P<task>\d{1,7}))?",
         r"task\S{0,60} heartbeat timeout(?:.{0,200}?/task:(?P<task>\d{1,7}))?",
         r"/task:(?P<task>\d{1,7}) has been set to ERROR in coordination service",
+        r"cluster check alive failed, /job:\S{0,60}/task:(?P<task>\d{1,7}) is down",
     ),
-    explains=("xla-error",),
+    explains=("xla-error", "python-exception"),
     confirm="the log of each task that is named, from its end; ping its host; py-spy dump --pid PID where it runs",
     cure=(
         "read the end of the named task's own log (exception, out of memory, Xid in dmesg) and mend that; where its "

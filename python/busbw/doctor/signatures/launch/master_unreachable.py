@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"(?:c10d|TCPStore|(?<!\w)socket\.cpp).{0,200}(?:refused|timed out|unreachable|No route)",
         r"(?:MASTER_PORT|MASTER_ADDR|:29\d00).{0,100}(?:refused|timed out|unreachable|No route)",
         r"DistNetworkError",
+        r"\bNetwork \S{3,80}:\d{2,5} cannot be connected",  # Paddle
         r"RuntimeError: connect\(\) timed out",  # PyTorch's store until 1.9
         r"\[c10d\].{0,120}(?:refused|timed out|No route)",
         r"(?:DEADLINE_EXCEEDED|UNAVAILABLE).{0,120}(?:coordination service|coordinator)",

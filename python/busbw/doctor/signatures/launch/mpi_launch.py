@@ -35,7 +35,8 @@ SIGNATURE = Signature(
         r"^\s{1,8}Error: +Exec format error",
         r"hostfile .{0,80}(?:does not exist|could not be (?:found|opened|parsed))",
         r"HYDU?_?\w+.{0,120}(?:unable to|error (?:waiting|connecting|parsing|executing))",
-        r"(?-i:oversubscribe)|more processes than cpus",  # Slurm's OverSubscribe=YES only tells how nodes are shared
+        # Slurm's OverSubscribe=YES only tells how nodes are shared
+        r"(?-i:oversubscribe)(?!d. Expect|d due to)|more processes than cpus",
         r"Unable to (?:run bind|open|change) .{0,40}(?:proxy|hydra)",
         r"mapping policy .{0,40}(?:cannot|not)",
         r"\bHYDT?_\w+: .{0,60}(?:assert|fail|error)",

@@ -11,6 +11,9 @@ SIGNATURE = Signature(
         r"\bport:? (?P<port>\d{3,5})\b.{0,80}(?:EADDRINUSE|address already in use)",
         r"Address already in use",
         r"EADDRINUSE",
+        r"Failed to add (?:any )?port to server: \S{0,60}:(?P<port>\d{2,5})\b",
+        r"No address added out of total \d+ resolved for '\S{0,60}:(?P<port>\d{2,5})'",
+        r"Bind network on \S{1,60}:(?P<port>\d{2,5}) failed",  # Paddle
         r"another process is utilizing it",
         r"\bport\b.{0,30} (?:is |was )?already (?:in use|used|taken|bound|allocated|occupied)",
     ),

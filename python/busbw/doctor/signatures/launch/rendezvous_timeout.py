@@ -34,6 +34,7 @@ SIGNATURE = Signature(
         r"PjRT_Client_Connect|RPC: /\S{1,60}CoordinationService/RegisterTask",
         r"\betcd\b.{0,60}(?:unavailable|unreachable|fail|no leader|timed out|server status|request timed)",
         r"\b(?:fail\w*|[Uu]nable|[Cc]annot|[Cc]ould not|[Ee]rror)\b.{0,60}\betcd\b",
+        r"\bmaster connect timeout",  # Paddle's launcher
         r"RendezvousClosedError",
         r"\bquorum (?:failed|timed out)|quorum.{0,60}(?:[Tt]imeout|[Dd]eadline)|waiting for quorum",
         r"Original timeout was \d+ ms",

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"gloo.{0,80}connect timeout",
         r"(?:connect|Connect)\w* to \S+ .{0,40}(?:Connection )?timed out",
         r"Call to connect .{0,60}timed out",
+        r"Timed out (?:trying to connect|during handshake while connecting) to (?:tcp|tls|ucxx?)://",  # Dask
         r"exceeded timeouts",
         r"socketStartConnect.{0,100}timed out",
         r"(?:NCCL|socket|bootstrap).{0,160}Connection timed out",

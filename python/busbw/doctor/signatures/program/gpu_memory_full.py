@@ -48,6 +48,7 @@ SIGNATURE = Signature(
         r"(?:Cuda failure (?:2 )?'out of memory'|Failed to CUDA [mc]alloc)",
         r"OutOfMemoryError: Out of memory allocating [\d,]+ bytes",
         r"OOM when allocating tensor with shape.{0,200}device:GPU",
+        r"[Ff]ailed to allocate \d{1,16} bytes on memory \w{1,20} \(of kind GPU_(?:FB|DYNAMIC)_MEM",  # Legate
         r"bad_alloc: out_of_memory\b",
         r"Requested amount of GPU memory \(\d+ bytes\) could not",
         r"\[TRT\].{0,120}Cuda Runtime \(out of memory\)",
@@ -62,7 +63,9 @@ SIGNATURE = Signature(
         r"memory capacity is unbalanced|GPUs? may be occupied by other processes",
         r"hipErrorOutOfMemory",
         r"Not enough memory\. Please try to increase --mem-fraction",
-        r"CUDA out of memory",
+        r"(?:CUDA|NPU|XPU|HPU|MUSA|MLU) out of memory",
+        r"MODULE:PT_DEVMEM Allocation failed",  # Gaudi
+        r"Out of memory error on (?:GPU|XPU|NPU) \d{1,3}\. Cannot allocate",  # Paddle
         r"Cuda failure (?:2 )?'out of memory'",
         r"torch\S{0,6}OutOfMemoryError",
         r"CUDA_ERROR_OUT_OF_MEMORY",
@@ -80,6 +83,9 @@ SIGNATURE = Signature(
         "gpu-exception",
         "nccl-error",
         "nvshmem-init",
+        "npu-error",
+        "gaudi-error",
+        "oneccl-error",
     ),
     later=("illegal-access",),
     confirm="nvidia-smi during the run: which process holds how much",

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         r"\b(?:loss is nan|loss is inf|loss became nan|loss became inf|loss went to nan|loss = nan|loss=nan)\b",
         r"(?:NaN|Inf)(?:/Inf)? (?:detected|encountered|found) (?:in|at|on|during)\b",
         r"but found invalid values: ?tensor\(\[{1,4}\s?-?(?:nan|inf)",
+        r"FloatingPointError: invalid value \((?:nan|inf)\)",  # JAX's debug_nans
         r"checkForNaN|\b[Nn]on-?finite (?:grad|loss|value)\w*",
         r"\bloss is (?:infinite|not finite|NaN or)",
         r"Function '\w+Backward\d*' returned nan values",

@@ -22,6 +22,9 @@ SIGNATURE = Signature(
         r"|Notify register times out|Transport init error"
         r"|Inner Error!).{0,100})",
         r"(?P<what>hccl \w+ task timeout\b.{0,60})",
+        r"\bdcmi mod\w{2,4} initialize failed",
+        r"\bNPU function error: .{2,80}error code is \d",
+        r"\bE[A-Z]\d{4}: \d{4}-[\d:.-]{8,32} (?P<what>(?:Failed to |The arguments |An error |Getting ).{5,140})",
         r"ACL stream synchronize failed",
         r"\bERR\d{5} DIST\b",
         r"\bhccl api failed|\bHccl\w{3,40}\W.{0,40}(?:failed|error code)",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     title="the framework that is installed here was built without GPU support, so that it counts processors as devices",
     patterns=(
         r"CUDA-enabled jaxlib is not installed",
+        r"No OpKernel was registered to support Op '(?:Nccl|CollectiveReduce|CollectiveGather)\w{0,20}'",
         r"(?:TPU|GPU) may be present on this machine, but .{0,60}not installed",
         r"Unable to initialize backend '(?:cuda|rocm|gpu)'.{0,200}"
         r"(?:not in the list of known backends|no GPU plugin|not found)",
