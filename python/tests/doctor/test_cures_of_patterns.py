@@ -13,9 +13,9 @@ from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_errors import MACHINE
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
-from busbw.doctor.meanings.serving_rows import SERVING_ROWS
 from busbw.doctor.meanings.particulars import PARTICULARS
 from busbw.doctor.meanings.program_errors import FAMILIES
+from busbw.doctor.meanings.serving_rows import SERVING_ROWS
 from busbw.doctor.meanings.topics import is_dull
 from busbw.doctor.signatures import SIGNATURES
 

@@ -103,8 +103,8 @@ nixl\w{0,20}\.py[^\n]{0,200}(?:\n[^\n]{0,300}){0,12}?zmq\.error\.Again ; the dec
  channel of the prefill server, over which NIXL meets ;
  set VLLM_NIXL_SIDE_CHANNEL_HOST on the prefill server to its own address (the default is localhost), open
  VLLM_NIXL_SIDE_CHANNEL_PORT (5600 and one for each further rank), and see that it still runs. NICs come after that
-Session name [\w-]{10,80} does not match persisted value ; Ray finds the session of an older cluster: its Redis or an old
- head still runs ;
+Session name [\w-]{10,80} does not match persisted value ; Ray finds the session of an older cluster: its Redis or an
+ old head still runs ;
  ray stop --force on all nodes, then start the head first and the others after it. With an outside Redis (GCS fault
  tolerance) clear it, or give the new cluster a namespace of its own
 DeepEP kernels not found|No module named 'deep_ep' ; DeepEP is not installed in this image ;
