@@ -26,6 +26,7 @@ from busbw.doctor.meanings.clue_rows import CLUE_ROWS
 from busbw.doctor.meanings.kernel_rows import KERNEL_ROWS
 from busbw.doctor.meanings.listed_rows import LISTED_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
+from busbw.doctor.meanings.serving_rows import SERVING_CLUES
 from busbw.doctor.meanings.start_rows import START_ROWS
 from busbw.doctor.meanings.training_rows import TRAINING_CLUES
 from busbw.doctor.shown_texts import Text, texts_of
@@ -59,6 +60,7 @@ def _rows(text: str) -> Iterator[Clue]:
 
 _TABLES = (
     KERNEL_ROWS,
+    SERVING_CLUES,
     AROUND_ROWS,
     BESIDE_ROWS,
     LISTED_ROWS,

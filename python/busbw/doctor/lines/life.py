@@ -21,7 +21,7 @@ ALIVE = re.compile(
     r"|^\s+Normal\s+Scheduled\s.{1,80}scheduler {2,}Successfully assigned"
     r"|\bNormal\s+(?:Admitted|QuotaReserved)\s.{0,20}\bkueue-"
     r"|\b(?:generation|gen|prompt) throughput\b.{0,20}[1-9]|\"POST \S{1,80} HTTP/1\.1\" 200"
-    r"|\brequest: POST \S{1,80} \S{3,45} 200\b"
+    r"|\brequest: POST \S{1,80} \S{3,45} 200\b|\bApplication startup complete"
     r"|\bloss = \d[\d.e+-]{0,20}, step = \d|\bglobal_step/sec: \d"
     r"|\bSuccess\b.{0,300}\btotal_time=|\[GIN\].{1,60}\| 200 \|",
     re.IGNORECASE,
@@ -38,6 +38,7 @@ ALIVE_WORDS = (
     "avg bus",
     " 200",
     "successfully assigned",
+    "startup complete",
     "it/s",
     "s/it",
     "kueue-",

@@ -14,6 +14,7 @@ from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
+from busbw.doctor.meanings.serving_rows import SERVING_ROWS
 from busbw.doctor.meanings.training_rows import TRAINING_ROWS
 
 
@@ -37,6 +38,7 @@ def _rows(text: str) -> Iterator[Particular]:
 
 
 TABLES = (
+    SERVING_ROWS,
     TRAINING_ROWS,
     DEVICE_ROWS,
     JOB_ROWS,

@@ -120,7 +120,7 @@ def _other_ip(
     idle = free and cluster is not None and not cluster.used
     listed = bool(known) and (cluster is None or len(known) >= cluster.nodes)
     if not (listed or idle or (never and (at is not None or known))):
-        return None
+        return _by_either(finding, wanted["ip"]) if never else None
     has = f"its nodes are {named(', '.join(known[:6]), 100)}" if known else "it knows its nodes by others"
     has = f"its cluster is at {at[1]['ip']}" if at is not None and not known else has
     count = f", and {cluster.gpus - cluster.used:g} of {cluster.gpus:g} GPUs are free" if free and cluster else ""
@@ -133,6 +133,16 @@ def _other_ip(
         f"{has}{count}",
         f"{_USE_IP}{own}{'. GPUs are enough: joining nodes or ending jobs does not help' if free else ''}",
         (*(text.evidence(found.start()) for text, found in rows[:2]), *([cluster.evidence] if cluster else [])),
+    )
+
+
+def _by_either(finding: Finding, ip: str) -> Sharper:
+    """No node can ever give it, and no listing tells whether the address or the GPU is what lacks."""
+    return Sharper(
+        f"Ray knows no node that has both the address {named(ip)} and the GPUs that are asked for there: VLLM_HOST_IP "
+        "names another address than Ray has of that node, or Ray counts no GPUs on it",
+        f"ray list nodes and ray status -v: is {named(ip)} there, and with GPUs? Where it is not: {_USE_IP}. Where it "
+        "is: the head was started without GPUs (--num-gpus=N; container: --gpus all)",
     )
 
 

@@ -12,6 +12,7 @@ SIGNATURE = Signature(
     patterns=(
         r"You requested (?:gpu|GPU)s?: ?\[",
         r"But your machine only has:",
+        r"NotEnoughCUDADevices\b|\bbut only found \d{1,3} CUDA devices",
         r"Attempting to deserialize object on CUDA device \d",
         r"no supported devices found for platform CUDA",
         r"Torch not compiled with CUDA enabled",

@@ -9,6 +9,8 @@ SIGNATURE = Signature(
     patterns=(
         r"Timed out waiting for engines",
         r"No available shared memory broadcast block",
+        r"\b\d{3,5} seconds elapsed: (?:Still )?[Ww]aiting for GCS",
+        r"replicas that have taken more than \d+s to be scheduled|Waiting for all ray workers to be active\. \d",
         r"(?:Waiting for|still waiting for).{0,40}(?:engine core|core engine|workers?).{0,40}(?:ready|start|init)",
     ),
     unless=("current: 0, required: 1",),

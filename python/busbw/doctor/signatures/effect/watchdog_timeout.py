@@ -147,6 +147,7 @@ SIGNATURE = Signature(
         r"failure detected by watchdog at work",
         r"Stack trace of the (?:failed|timedout) collective",
         r"\bwork \d+ may hang\b",
+        r"\bHang detected on rank \d",
         r"\bhung communicators?\b|\bcollective is (?:deadlocked|hanging|hung|stuck)",
         # Lines of other programs that were printed in the midst of it take nothing away.
         r"WorkNCCL\(SeqNum.{0,400}before timing out",

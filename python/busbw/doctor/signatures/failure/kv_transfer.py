@@ -17,6 +17,8 @@ SIGNATURE = Signature(
         r"(?P<what>Too many errors found in local RNIC)",
         r"(?P<what>got invalid buffer data from \d{1,6})",
         r"(?P<what>Failed to complete transfers after \d+ seconds)",
+        r"(?P<what>Remote NIXL agent engine ID mismatch|NIXL compatibility hash mismatch)",
+        r"(?P<what>Releasing expired KV blocks for request)",
         r"(?P<what>Unexpected UCX error: .{3,60})",
     ),
     explains=("python-exception", "process-crashed"),

@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"Signals\.SIGBUS",
         r"Caught signal 7\b|\bsignal 7 \(Bus error",
         r"exitcode *: *-7\b",
+        r"(?:shut ?down|terminated|ended|killed|exited) (?:with|by|on|from) signal:? 7\b",
         r"Signal 7 \(SIGBUS\)",
         r"Call to (?:posix_fallocate|ftruncate|shm_open) failed",
         r"No space left on device.{0,60}(?:shm|nccl)",
