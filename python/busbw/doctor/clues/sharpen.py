@@ -26,6 +26,7 @@ from busbw.doctor.meanings.clue_rows import CLUE_ROWS
 from busbw.doctor.meanings.listed_rows import LISTED_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
 from busbw.doctor.meanings.start_rows import START_ROWS
+from busbw.doctor.meanings.torch_rows import TORCH_CLUES
 from busbw.doctor.shown_texts import Text, texts_of
 
 
@@ -57,7 +58,7 @@ def _rows(text: str) -> Iterator[Clue]:
 
 def _all() -> dict[str, tuple[Clue, ...]]:
     found: dict[str, tuple[Clue, ...]] = {}
-    for table in (AROUND_ROWS, BESIDE_ROWS, LISTED_ROWS, CLUE_ROWS, NODE_ROWS, START_ROWS):
+    for table in (TORCH_CLUES, AROUND_ROWS, BESIDE_ROWS, LISTED_ROWS, CLUE_ROWS, NODE_ROWS, START_ROWS):
         for names, text in table.items():
             rows = tuple(_rows(text))
             for name in names.split():

@@ -170,7 +170,7 @@ beforehand to a folder that all nodes see and set HF_HUB_OFFLINE=1
 ~Key '\S{1,60}' (?:is )?not in|Could not override|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|yaml\.|JS\
 ONDecodeError|validation errors? for|TOMLDecodeError|InterpolationKeyError ; a config file does not hold what the \
 program reads ; correct the key or value that is named; compare with the version's own example
-\.triton/cache|TRITON_CACHE|torchinductor_\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
+\.triton/cache|TRITON_CACHE|torchinductor[_/]\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
 other ; a cache of its own for each host on a local disk: TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR under /tmp
 is stale\b.{0,80}incarnation|[Ii]ncarnation id \d+ is (?:stale|not connected)|incarnation doesn't match|\
 with a different incarnation|is already connected|ALREADY_EXISTS ; a process came back, \

@@ -15,7 +15,7 @@ from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.speakers import named_rank, speaker
 from busbw.doctor.lines.stored import of_store, without_addresses
 from busbw.doctor.lines.trouble import LOGGERS, is_said_error
-from busbw.doctor.meanings.advice import OF_MPI, mpi_advice
+from busbw.doctor.meanings.advice import BY_NAMES, OF_MPI, mpi_advice
 from busbw.doctor.meanings.codes import code_in
 from busbw.doctor.meanings.sentences import meant
 from busbw.doctor.meanings.topic_rows import TOPICS
@@ -215,16 +215,20 @@ NEAR = 6
 """Lines that other parts of a program may still print while its ranks wait."""
 
 
+_CAME = re.compile(r"\bworld_size=(\d{1,7}), (?:num_workers_joined|worker_count)=(\d{1,7})\b")
+
+
 def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends where ranks look for each other."""
     for scan in scans:
         line, text = scan.began
         if line and not scan.alive and not scan.ended and scan.lines - line < NEAR:
+            came = _CAME.search(text)
             yield Finding(
                 STUCK,
                 Severity.WARNING,
-                "the log ends where ranks look for each other: unless the log was cut off, one of them never came, or "
-                "they cannot reach each other",
+                f"the log ends where ranks look for each other{f', and {came[2]} of {came[1]} came' if came else ''}: "
+                "unless the log was cut off, one of them never came, or they cannot reach each other",
                 (Evidence(shortened(clean(text), 200), scan.source, line),),
                 Cost("the job never starts"),
                 "see that every rank of every host was started and printed this line. Over hosts name the interface "
@@ -319,7 +323,7 @@ def _finding(name: str, text: str, evidence: Evidence) -> Finding:
             Severity.WARNING,
             shortened(clean(text), MAX_TITLE + 80)
             if text.startswith(OF_MPI)
-            else f"an error in words that no signature knows, by what it names: {shortened(clean(text), MAX_TITLE)}",
+            else f"{BY_NAMES}{shortened(clean(text), MAX_TITLE)}",
             (evidence,),
             Cost(known.cost),
             f"MPI's own advice: {advice}. Also: {known.cure}" if advice else known.cure,
