@@ -212,7 +212,7 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
         )
     if hint:
         fix = f"{fix}. Its own advice: {hint}" if family else f"Its own advice: {hint}. Also: {fix}"
-    told_well = family is not None and family in (*TORCH, *FAMILIES) and not family.weak
+    told_well = family is not None and family in FAMILIES and not family.weak
     area = thrown_in(frames) if finding.name in _ALL and not told_well else ""
     title += f" (thrown in {area})" if area else ""
     if not family and not hint and not area:

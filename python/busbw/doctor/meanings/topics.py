@@ -25,16 +25,19 @@ from busbw.doctor.signatures import SIGNATURES
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
     r"NCCL INFO|^(?:\d{1,6}: )?(?:\[\w{1,12}\]:? ?)?(?:Exception raised from |frame #\d{1,4}: )|^\W*not found\W*$"
-    r"|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
+    r"|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
-"""Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
+"""Lines with a word of an error that tell of none: choices, what a level calls less than an error."""
+_COUNTS = re.compile(r"(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$", re.IGNORECASE)
+"""A counter or choice of which there is none; the sentence of an exception may end like one."""
+_RAISED = re.compile(r"(?:^|[\s\]>|.])[A-Z]\w{0,40}(?:Error|Exception): \w[^=:]{20}")
 
 
 def is_dull(text: str) -> bool:
     """Whether a line with a word of an error tells of none."""
-    return _DULL.search(text) is not None
+    return _DULL.search(text) is not None or (_COUNTS.search(text) is not None and not _RAISED.search(text[:MAX_LOOK]))
 
 
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
@@ -106,7 +109,7 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
         for line, text in scan.strange:
             if _is_of_end(scan, line, text) or _came_through(scan, line, text):
                 continue
-            if line > max(scan.alive, scan.course.whole) and not _DULL.search(text) and (name := topic(text)):
+            if line > max(scan.alive, scan.course.whole) and not is_dull(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
 
 
@@ -153,7 +156,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
                 continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.
-            if _DULL.search(text):
+            if is_dull(text):
                 continue
             if line > max(scan.alive, scan.course.whole) and not scan.ended and (thrown or not scan.alive):
                 seen, name = Evidence(shortened(clean(text), 200), scan.source, line), _of_writer(scan, text)
@@ -287,7 +290,7 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
         first = min(lines, default=scan.lines + 1)
         said = [each for each in scan.odd if is_of_driver(each[1])]
         for line, text in sorted([*scan.strange, *said]):
-            if not scan.alive < line < first or _DULL.search(text):
+            if not scan.alive < line < first or is_dull(text):
                 continue
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             # That something timed out, alone, is what others say of it too.

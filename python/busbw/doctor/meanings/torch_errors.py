@@ -11,8 +11,8 @@ counts over all ranks; for an evaluation call model.eval() first
 [Dd]ifferent number of tensors was saved during the original forward|Recomputed values for the following tensors have \
 different metadata ; activation checkpointing computed something else the second time: the same call did not do the \
 same twice ; look for what changes between forward and backward: a cache (use_cache=False), a branch on counters or \
-random numbers, another autocast, weights that FSDP freed (wrap in checkpoints first, shard after). \
-determinism_check="none" or use_reentrant=True only hides it
+random numbers, another autocast. With FSDP wrap in checkpoints first and shard after. determinism_check="none" or \
+use_reentrant=True only hides it
 BrokenProcessPool|process in the process pool was terminated abruptly ; a process of a pool (workers that compile or \
 prepare data) ended without a word: mostly it was killed for memory, or crashed ; dmesg on that host (oom-kill, \
 segfault), more memory, fewer of them: TORCHINDUCTOR_COMPILE_THREADS=1 for torch.compile, max_workers or num_proc for \
@@ -22,8 +22,8 @@ GPU's memory was full, or an earlier kernel of that process had failed ; leave m
 shows who else is there), then CUDA_LAUNCH_BLOCKING=1 to find the first error, and dmesg for an Xid. Where both are \
 right: one cuDNN alone, or torch.backends.cudnn.enabled=False to tell
 DistributedDataParallel is not needed when a module doesn't have any ; DDP is put around a model of which no \
-parameter is trained: all are frozen ; leave DDP away from it (a teacher, an encoder or a model for evaluation needs \
-no gradients), or freeze after wrapping what is to be frozen; requires_grad=True for what is to be trained
+parameter is trained: all are frozen ; leave DDP away from it (a teacher, an encoder, a model for evaluation). What \
+is to be trained needs requires_grad=True before DDP is put around it
 module must have its parameters and buffers on device ; DataParallel finds parts of the model on another GPU than its \
 first one (device_ids[0]) ; model.to("cuda:0") before DataParallel, no device_map="auto" beside it, and no .cuda(n) \
 in the model. DDP with one process per GPU is the better way
@@ -94,7 +94,8 @@ model does not lie on that one GPU: it is still on the CPU, or on several ; mode
 device_ids=[LOCAL_RANK]). A model that is spread over GPUs (device_map) goes without device_ids
 '(?P<wrap>DistributedDataParallel|DataParallel|FullyShardedDataParallel|OptimizedModule)' object has no attribute ; \
 the model is wrapped, and the wrapper has not what the model has ; take it from the model within: model.module.NAME \
-(OptimizedModule: model._orig_mod.NAME). What computes gradients must go through the wrapper's forward
+(OptimizedModule: model._orig_mod.NAME); print(type(model)) shows the wrapper. What computes gradients must go \
+through the wrapper's forward
 'weight' must be 2-D|Non-root FSDP instance's|FSDP requires running forward through the root module first|weight \
 should have at least (?:two|three) dimensions ; a part of a sharded model (FSDP, ZeRO-3) is called by itself, outside \
 of the forward pass of the wrapped model: its weights are only shards there ; call the wrapped (root) model, and not \
@@ -146,5 +147,96 @@ RPC ran for more than set timeout ; a call of PyTorch's RPC got no answer in its
 longer, hangs, or ended ; look at the log of the process that was called. Where it only works longer: rpc_timeout in \
 TensorPipeRpcBackendOptions, or timeout= of the call. Else see that all reach each other (its own interface: \
 TP_SOCKET_IFNAME)
+Invalid checkpoint metadata for|Cannot (?:find|lookup) .{0,80}ShardedTensor|is not a ShardedTensor, can't find by \
+offset ; an entry of the checkpoint is of another kind than the state that it is loaded into: it was saved with \
+another optimizer, sharding or release ; load with the same code that saved it (get_state_dict and set_state_dict on \
+both sides), or leave that entry out and set it anew (learning rate, step)
+Failed to validate global plan ; the parts that ranks want to save do not make whole tensors: they overlap, or leave \
+holes ; look above for the keys that are named (overlapping, out of bounds). Save DTensors of get_state_dict, not \
+local parts under one name, with the process group and mesh that sharded them
+_DDPSinkBackward is a view ; what DDP's forward returned is changed in place, which its gradients do not bear ; out = \
+out + x in place of out += x, or out.clone() first, and no ReLU(inplace=True) on the model's outputs. Without \
+static_graph and find_unused_parameters that limit is gone
+Modules with uninitialized parameters can't be used ; the model has lazy layers, whose shapes are not known yet when \
+DDP wraps it ; run one batch through it before DDP(model), on all ranks and the same shapes
+Gather got an input of invalid size|got \[[\d, ]{1,60}\], but expected \[[\d, ]{1,60}\] ; DataParallel cannot join \
+the outputs of its replicas: they are of different sizes ; pad outputs to one size within forward, or return a loss \
+alone. drop_last=True for the last batch; DDP has no such limit
+model state_dict is required to save or load, but model state_dict is empty|state_dict is required to save, or load \
+but optim state_dict is empty ; the state that is to be saved or loaded has no entries on this rank: all parameters \
+were filtered out, or the model is not the one that was sharded ; look at the options (ignore_frozen_params, \
+submodules) and at the rank in the message: where full_state_dict and cpu_offload are set rank 0 alone holds the \
+state. Pass the root model, after one step of its optimizer
+current rank to be a part of the device mesh|not (?:be )?(?:a )?part of the device ?mesh ; a rank that is not in the \
+device mesh uses it ; let ranks outside of the mesh skip that part of the program (mesh.get_coordinate() is None \
+there), or make the mesh of all ranks
+Data-dependent branching|torch\._dynamo\.exc\.(?:Unsupported|UserError)|FailOnRecompileLimitHit|fullgraph=True ; \
+torch.compile was to take the whole function as one graph (fullgraph=True), and meets what it cannot, or new shapes \
+again and again ; fullgraph=False, torch.compiler.disable on that function, or torch.where and torch.cond in place of \
+an if on a tensor. For shapes: dynamic=True, pad to few lengths; TORCH_LOGS=graph_breaks,recompiles shows them
+Cannot access data pointer of Tensor ; torch.compile follows a call into a kernel of an extension, which wants real \
+memory ; wrap that kernel as an operator with a fake version (torch.library.custom_op, register_fake), or leave it \
+out (torch.compiler.disable). A newer release of that extension may do so
+gradients of gradients ; FSDP cannot compute gradients of gradients (create_graph=True) ; leave that part (gradient \
+penalty, some optimizers) on a model that is not sharded: DDP, or a module of its own
+HYBRID_SHARD\w*.{0,20}requires explicit specification of process group ; hybrid sharding (HSDP) needs to know the \
+groups: which ranks shard, and which hold copies ; device_mesh=init_device_mesh("cuda", (NODES, GPUS_PER_NODE), \
+mesh_dim_names=("replicate", "shard")), or process_group=(shard group, replicate group); with an auto_wrap_policy the \
+default works
+(?:materialized on CPU when enabling CPU offloading|parameter CPU offloading enabled has parameters on) ; FSDP is to \
+keep weights in the host's memory (CPU offload), and finds them on the GPU ; load and keep them on the CPU: no \
+.cuda() or .to(device) on the model with CPUOffloadPolicy (cpu_offload=True), to_empty(device="cpu") for a meta \
+model, a state dict with map_location="cpu"
+does not support uneven sharding on dim ; fully_shard is to cut a weight along a dimension that the number of ranks \
+does not divide ; shard along dimension 0, which may be uneven (return Shard(0) in shard_placement_fn for it), pad \
+that size, or take another number of ranks
+Global rank \d{1,7} is not part of (?:the parent )?group|Group rank \d{1,7} is not part of group|does not belong to \
+the given group ; a collective over a group names a rank that is no member of it ; src, dst and root are global \
+ranks: dist.get_global_rank(group, 0), or group_src= and group_dst= in newer releases. Let only members call it \
+(dist.get_rank(group) >= 0)
+Group \S{0,200} ?is not registered|Invalid process group specified|[Pp]rocess group .{0,80}is not initialized in the \
+world group map ; a process group is used that this process does not have: it was destroyed, is of another process, \
+or this rank is no member ; destroy_process_group() last of all; after it, and after destroying one group, make new \
+ones. Groups cannot be pickled or sent to other processes; a rank that is no member gets none
+destination rank should not be the same|source rank should not be the same|rank should not be the same as the rank of \
+the current process ; a rank sends to itself, or receives from itself ; where the peer is the own rank, copy the \
+tensor and leave the call out. See how the peer is computed (rank + 1, modulo the size of the group), and that the \
+group has more than one rank
+Unsupported nproc_per_node value ; torchrun does not know that value of --nproc-per-node ; a number, gpu, cpu or auto
+Offset increment outside graph capture ; random numbers were drawn in a CUDA graph whose generator was not \
+registered, or a graph runs beside another capture ; graph.register_generator_state(generator) before the capture, \
+torch.cuda.graph() with the default generator alone; no dropout in what is captured to tell
+FSDPParamInfo has the param keys ; the optimizer has no state for a parameter that FSDP saves: it was made before \
+wrapping, or holds other parameters ; make the optimizer after FSDP(model), of model.parameters(), and take one step \
+before the state is saved. With frozen parameters use_orig_params=True; or use get_state_dict
+Local shard size = \d{1,20} and the tensor in the state_dict is ; a local state dict of FSDP was saved by another \
+number of ranks ; load it with as many ranks as saved it, then save it sharded or full (torch.distributed.checkpoint, \
+SHARDED_STATE_DICT), which fits any number
+number of microbatches to be|[Nn]umber of micro-?batches .{0,60}(?:multiple|at least|divisible|equal|greater) ; the \
+number of micro batches does not fit the schedule of the pipeline ; choose it as a multiple of what the sentence \
+names, at least as many as stages (n_microbatches; batch = micro batches * micro batch size)
+cannot be larger than number of stages|Stage index \d{1,4} is out of range ; stages and ranks of the pipeline do not \
+fit ; make at least one stage per rank of the pipeline's group, num_stages a multiple of the group's size, stage \
+numbers from 0; or a smaller pipeline size
+RPC has not been initialized|Unknown destination worker ; PyTorch's RPC was not started in this process, or the name \
+that is called is of no worker of this job ; init_rpc(name, rank=, world_size=) in each process, before the first \
+call. Names must be as those processes gave them; world_size counts all of them, servers too
+prefetch_factor option could only be specified|persistent_workers option needs|multiprocessing_context can only be \
+used with ; options of the loader need worker processes, and num_workers is 0 ; num_workers=1 or more, or leave these \
+options out (prefetch_factor=None, persistent_workers=False)
+grad can be implicitly created only for scalar ; backward() is called on a loss of several numbers, as DataParallel \
+returns one for each GPU, or reduction="none" ; loss.mean().backward()
+SyncBatchNorm .{0,40}(?:expected input tensor to be on|only work with GPU) ; SyncBatchNorm works on GPUs alone, and \
+got tensors of the CPU ; model and inputs to the rank's GPU (.to(LOCAL_RANK)), or plain BatchNorm for runs without \
+GPUs
+unscale_\(\) (?:has already been called|is being called after step) ; a GradScaler's unscale_ is called twice for one \
+step, as with gradient accumulation or clipping twice ; once per optimizer and step: scaler.unscale_(opt), clip, \
+scaler.step(opt), then scaler.update(). With accumulation only in the last part; a trainer may do it itself
+Inference tensors cannot be saved for backward|Inference tensors do not track version ; tensors that were made under \
+inference_mode are used in training ; torch.no_grad() in place of inference_mode where their values go on (buffers, \
+rotary caches, an evaluation before training), or .clone() them
+Cannot slice a DeviceMesh without|No `mesh_dim_names` found|Invalid mesh_dim_names? ; a part of the device mesh is \
+asked for by a name that the mesh does not have ; init_device_mesh(..., mesh_dim_names=("dp", "tp")), and mesh["dp"] \
+by those names, in their order
 """
 TORCH: tuple[Family, ...] = tuple(read(_ROWS))

@@ -10,6 +10,12 @@ launch timed out and was terminated ; a kernel ran longer than this GPU lets one
  parts. nvidia-smi -q -d DISPLAY shows which GPU has one
 """,
     "gpu-not-visible": r"""
+deserialize object on CUDA device (?P<dev>\d{1,3}).{0,120}device_count\(\) is (?P<n>\d{1,3}) ; a checkpoint was saved
+ from GPU {dev}, and is loaded where {n} are visible: torch.load puts tensors back where they were ; torch.load(path,
+ map_location="cpu") or the rank's own GPU, then load_state_dict. The number of GPUs need not be changed
+deserialize object on a CUDA device but ; a checkpoint was saved from a GPU, and this process sees none ;
+ torch.load(path, map_location="cpu") where it is to run without GPUs. Else mend that the GPU is not seen: nvidia-smi
+ in the same container and step, CUDA_VISIBLE_DEVICES, a build of PyTorch with CUDA (torch.version.cuda)
 device_id (?P<dev>\S{1,20}) is out of range.{0,200}available: (?P<n>\d{1,3}) ; a rank chooses {dev}, and sees {n}
  GPUs: more ranks run on its node than GPUs are visible, or it chose by the global rank ; start no more ranks per node
  than GPUs are visible (--nproc-per-node, nvidia-smi -L there), and choose by LOCAL_RANK. Where the launcher shows each
@@ -31,6 +37,11 @@ allocate more than 1EB ; no memory is short: the size that was asked for is nons
  torch.cuda.set_device(LOCAL_RANK)
 """,
     "process-crashed": r"""
+DataLoader worker.{0,60}killed by signal: (?P<how>Aborted|Segmentation fault|Illegal instruction|Floating point
+ exception) ; a worker of the data loader crashed ({how}): a library in it (a decoder, OpenCV, HDF5, a tokenizer)
+ failed, and memory is not short ; num_workers=0 with python -X faulthandler shows where. Libraries with threads of
+ their own do not bear fork: multiprocessing_context="spawn" or "forkserver", cv2.setNumThreads(0), files opened in the
+ worker. Look for the sample by its index; install one release of that library
 \(exitcode: -4\)|exitcode *: -4\b|Signal 4 \(SIGILL\)|signal SIGILL ; a rank's process met an instruction that this
  node's processor does not have (SIGILL): a library was built for another processor ; compare lscpu (avx512, amx) of
  this node with that of the build or of a node where it runs. Rebuild there, or without -march=native (extensions, CPU
@@ -62,8 +73,8 @@ missing_ranks=\[?(?P<ranks>[\d, ]{1,80}) ; a node waits at a barrier of torchrun
 keys: /(?P<key>[\w/]{0,60}//(?:cuda|cpu|xpu|hpu|npu)//[\w/]{1,40}) ; a rank waits in the store for another rank of its
  process group, which did not come to the same place (key {key}) ; look at the call in that rank's traceback:
  dist.new_group(), or the group's first collective. All ranks must call new_group, also those that are no members, in
- the same order; members alone the collectives of the group. Else look at the rank that is missing: its first error, or
- what it still does
+ the same order; members alone the collectives of the group. Where no call is left out, the first rank of the group
+ (rank 0) never wrote it: see its first error, and whether it still starts
 """,
     "bad-arguments": r"""
 rank is absent in Rendezvous ; torchrun misses --node-rank, which a fixed rendezvous over several nodes needs ;
@@ -99,11 +110,11 @@ allocate more than 1EB && in (?P<call>(?:all_gather|broadcast|gather|scatter)_ob
  mark_dynamic or torch.compile(dynamic=True), pad to few lengths, the same on all ranks; raise
  torch._dynamo.config.recompile_limit. TORCH_LOGS=recompiles shows each reason. Until then TORCH_COMPILE_DISABLE=1, or
  a longer init_process_group(timeout=)
-dump signal due to a collective timeout\s+from rank (?P<rank>\d{1,7}) && !Watchdog caught collective operation timeout
- ; a collective exceeded its time on rank {rank} first, which told this rank; here it is only heard of ; read rank
- {rank}'s log: it names the collective and its number, in which it waited. Who never came to that number is at fault:
- compare the last numbers of all ranks, or their dumps (TORCH_NCCL_DUMP_ON_TIMEOUT=1, torchfrtrace). There look for a
- crash, uneven batches, or work on one rank alone
+dump signal due to a collective timeout\s+from\s+rank (?P<rank>\d{1,7}) && !Watchdog caught collective operation
+ timeout ; a collective exceeded its time on rank {rank} first, which told this rank; here it is only heard of ; read
+ rank {rank}'s log: it names the collective and its number, in which it waited. Who never came to that number is at
+ fault: compare the last numbers of all ranks, or their dumps (TORCH_NCCL_DUMP_ON_TIMEOUT=1, torchfrtrace). There look
+ for a crash, uneven batches, or work on one rank alone
 device used by this process is currently unknown|Guessing device ID && SeqNum=1, OpType=(?:ALLREDUCE|BARRIER),
  NumelIn=1, ; {title}. It is the first barrier, for which ranks had to guess their GPU ; tell each rank its GPU before:
  torch.cuda.set_device(LOCAL_RANK), and init_process_group(device_id=torch.device("cuda", LOCAL_RANK)). A guess that
