@@ -28,6 +28,7 @@ from busbw.doctor.meanings.listed_rows import LISTED_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
 from busbw.doctor.meanings.serving_rows import SERVING_CLUES
 from busbw.doctor.meanings.start_rows import START_ROWS
+from busbw.doctor.meanings.torch_rows import TORCH_CLUES
 from busbw.doctor.meanings.training_rows import TRAINING_CLUES
 from busbw.doctor.shown_texts import Text, texts_of
 
@@ -60,6 +61,7 @@ def _rows(text: str) -> Iterator[Clue]:
 
 _TABLES = (
     KERNEL_ROWS,
+    TORCH_CLUES,
     SERVING_CLUES,
     AROUND_ROWS,
     BESIDE_ROWS,

@@ -22,12 +22,15 @@ from busbw.doctor.meanings.particulars import PARTICULARS
 from busbw.doctor.meanings.program_errors import BROAD, FAMILIES, WEAK
 from busbw.doctor.meanings.runtime_errors import RUNTIME
 from busbw.doctor.meanings.sentences import meant
+from busbw.doctor.meanings.torch_errors import TORCH
 from busbw.doctor.meanings.training_errors import TRAINING
 from busbw.doctor.signature import Stage
 from busbw.doctor.signatures import SIGNATURES
 from busbw.doctor.xids import XIDS
 
 UNKNOWN = "unknown-error"
+BY_NAMES = "an error in words that no signature knows, by what it names: "
+"""How the title begins of an error that only the part of the system is known of."""
 _LOOK = 1200
 MAX_HINT = 200
 _THIN = 60
@@ -210,18 +213,24 @@ def _told(finding: Finding, text: str, said: str, frames: Sequence[Frame]) -> Fi
         )
     if hint:
         fix = f"{fix}. Its own advice: {hint}" if family else f"Its own advice: {hint}. Also: {fix}"
-    area = (
-        thrown_in(frames) if finding.name in _ALL and (family is None or family not in FAMILIES or family.weak) else ""
-    )
+    told_well = family is not None and family in FAMILIES and not family.weak
+    area = thrown_in(frames) if finding.name in _ALL and not told_well else ""
     title += f" (thrown in {area})" if area else ""
     if not family and not hint and not area:
         return finding
-    if finding.name == UNKNOWN and family is not None and _THROWN.search(said):
+    unknown = finding.name == UNKNOWN or finding.title.startswith(BY_NAMES)
+    if family is not None and (
+        (finding.name == UNKNOWN and _THROWN.search(said)) or (unknown and family in _OF_PROGRAMS)
+    ):
         # What the words mean stands before the words.
         words = shortened(clean(said.strip()), MAX_HINT)
         title = f"a program failed: {family.meaning}: {words}"
         return replace(finding, title=title, fix=fix, name="python-exception")
     return replace(finding, title=title, fix=fix)
+
+
+_OF_PROGRAMS = (*TORCH, *TRAINING)
+"""What is meant stands before the words in the title: each row is of one check of one program."""
 
 
 def _family(texts: Sequence[str], *, of: str) -> Family | None:
@@ -230,7 +239,9 @@ def _family(texts: Sequence[str], *, of: str) -> Family | None:
     if of in OF_MACHINES:
         known += MACHINE
     if of in _ALL or of in _SOME:
-        known += [each for each in (*TRAINING, *RUNTIME, *FAMILIES) if not each.weak and (of in _ALL or not each.broad)]
+        known += [
+            each for each in (*_OF_PROGRAMS, *RUNTIME, *FAMILIES) if not each.weak and (of in _ALL or not each.broad)
+        ]
     said, after = texts[0], texts[1][len(texts[0]) :]
     thin = len(_HEAD.sub("", said.strip())) < _THIN or said.rstrip().endswith(":")
     narrow = [each for each in known if each not in BROAD and not each.broad]

@@ -325,10 +325,11 @@ self\.meta\.sync\(|_sync_ddp|result\.py && \.log_dict\([^\n]{0,200}sync_dist=Tru
  torchmetrics, which reduce at the epoch's end
 """,
     "python-exception unknown-error": r"""
-FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<from>[^'\n]{1,200})' -> '[^'\n]{1,200}' ; several ranks
- write the same file and rename it: after the first one {from} is gone for the others ({title}) ;
- let rank 0 alone write and rename it, with a barrier after, or give each rank a name of its own (last.rank3.pt.tmp);
- torch.distributed.checkpoint writes the parts of all ranks
+FileNotFoundError: \[Errno 2\] No such file or directory:
+ '(?P<from>(?![^'\n]{0,200}(?:inductor|triton))[^'\n]{1,200})' -> '[^'\n]{1,200}' ; several ranks write the same file
+ and rename it: after the first one {from} is gone for the others ({title}) ; let rank 0 alone write and rename it,
+ with a barrier after, or give each rank a name of its own (last.rank3.pt.tmp); torch.distributed.checkpoint writes the
+ parts of all ranks
 """,
     "illegal-access": r"""
 fused_moe\.py|moe_align_block_size && max[-_]num[-_]batched[-_]tokens['"]?[ =:]{1,2}(?P<n>[4-9]\d{4}|\d{6,8})\b ;

@@ -15,6 +15,7 @@ from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
 from busbw.doctor.meanings.serving_rows import SERVING_ROWS
+from busbw.doctor.meanings.torch_rows import TORCH_ROWS
 from busbw.doctor.meanings.training_rows import TRAINING_ROWS
 
 
@@ -38,6 +39,7 @@ def _rows(text: str) -> Iterator[Particular]:
 
 
 TABLES = (
+    TORCH_ROWS,
     SERVING_ROWS,
     TRAINING_ROWS,
     DEVICE_ROWS,
@@ -50,7 +52,7 @@ TABLES = (
 
 
 def _all() -> dict[str, tuple[Particular, ...]]:
-    """By signature, the rows of all tables: those of jobs and machines first, which are the narrower ones."""
+    """By signature, the rows of all tables: the narrower ones first."""
     found: dict[str, tuple[Particular, ...]] = {}
     for table in TABLES:
         for name, text in table.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from busbw.doctor.meanings.families import Family, read
+from busbw.doctor.meanings.torch_errors import TORCH
 
 _ROWS = r"""
 [Cc]ollective instance \d+|Inconsistent (?:values|shapes?) .{0,60}collective ; ranks pass tensors of different shape \
@@ -170,7 +171,7 @@ beforehand to a folder that all nodes see and set HF_HUB_OFFLINE=1
 ~Key '\S{1,60}' (?:is )?not in|Could not override|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|yaml\.|JS\
 ONDecodeError|validation errors? for|TOMLDecodeError|InterpolationKeyError ; a config file does not hold what the \
 program reads ; correct the key or value that is named; compare with the version's own example
-\.triton/cache|TRITON_CACHE|torchinductor_\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
+\.triton/cache|TRITON_CACHE|torchinductor[_/]\w+ ; ranks or hosts share a cache of compiled kernels and disturb each \
 other ; a cache of its own for each host on a local disk: TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR under /tmp
 is stale\b.{0,80}incarnation|[Ii]ncarnation id \d+ is (?:stale|not connected)|incarnation doesn't match|\
 with a different incarnation|is already connected|ALREADY_EXISTS ; a process came back, \
@@ -354,6 +355,6 @@ that of a run that worked
 ~~TypeError|AttributeError ; a call does not fit the installed version, or got None ; compare the package's version \
 on all nodes; print what is passed at the last frame of your own code
 """
-FAMILIES: tuple[Family, ...] = tuple(read(_ROWS))
+FAMILIES: tuple[Family, ...] = (*TORCH, *read(_ROWS))
 BROAD = frozenset(each for each in FAMILIES if each.broad)
 WEAK = tuple(each for each in FAMILIES if each.weak)

@@ -15,7 +15,7 @@ from busbw.doctor.lines.scanned import Scan
 from busbw.doctor.lines.speakers import named_rank, speaker
 from busbw.doctor.lines.stored import of_store, without_addresses
 from busbw.doctor.lines.trouble import LOGGERS, is_said_error
-from busbw.doctor.meanings.advice import OF_MPI, mpi_advice
+from busbw.doctor.meanings.advice import BY_NAMES, OF_MPI, mpi_advice
 from busbw.doctor.meanings.codes import code_in
 from busbw.doctor.meanings.sentences import meant
 from busbw.doctor.meanings.topic_rows import TOPICS
@@ -25,16 +25,19 @@ from busbw.doctor.signatures import SIGNATURES
 MAX_TITLE, MAX_LOOK = 160, 600
 _DULL = re.compile(
     r"NCCL INFO|^(?:\d{1,6}: )?(?:\[\w{1,12}\]:? ?)?(?:Exception raised from |frame #\d{1,4}: )|^\W*not found\W*$"
-    r"|(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$|help / error messages"
+    r"|help / error messages"
     r"|(?<!NCCL)(?:^|[^\w<])(?-i:WARN|INFO)\W|(?<=\[)(?:warn|warning|info)\]|^\W{0,3}(?:warn|warning|info) ?[:|]",
     re.IGNORECASE,
 )
-"""Lines with a word of an error that tell of none: counters, choices, what a level calls less than an error."""
+"""Lines with a word of an error that tell of none: choices, what a level calls less than an error."""
+_COUNTS = re.compile(r"(?:=|: |(?<=s):|(?<=err):) *(?:0|no|none|n/a|false|disabled|not supported)\W*$", re.IGNORECASE)
+"""A counter or choice of which there is none; the sentence of an exception may end like one."""
+_RAISED = re.compile(r"(?:^|[\s\]>|.])[A-Z]\w{0,40}(?:Error|Exception): \w[^=:]{20}")
 
 
 def is_dull(text: str) -> bool:
     """Whether a line with a word of an error tells of none."""
-    return _DULL.search(text) is not None
+    return _DULL.search(text) is not None or (_COUNTS.search(text) is not None and not _RAISED.search(text[:MAX_LOOK]))
 
 
 def guessed(scans: Sequence[Scan], findings: Sequence[Finding]) -> Finding | None:
@@ -106,7 +109,7 @@ def _found(scans: Sequence[Scan]) -> Iterator[Finding]:
         for line, text in scan.strange:
             if _is_of_end(scan, line, text) or _came_through(scan, line, text):
                 continue
-            if line > max(scan.alive, scan.course.whole) and not _DULL.search(text) and (name := topic(text)):
+            if line > max(scan.alive, scan.course.whole) and not is_dull(text) and (name := topic(text)):
                 yield _finding(name, text, Evidence(shortened(clean(text), 200), scan.source, line))
 
 
@@ -153,7 +156,7 @@ def _unknown(scans: Sequence[Scan], dull: re.Pattern[str] = _DULL) -> Iterator[F
                 continue
             thrown = _THROWN.search(text[:MAX_LOOK]) is not None
             # After a sign of life an error of some helper may be nothing; what ends a program is never that.
-            if _DULL.search(text):
+            if is_dull(text):
                 continue
             if line > max(scan.alive, scan.course.whole) and not scan.ended and (thrown or not scan.alive):
                 seen, name = Evidence(shortened(clean(text), 200), scan.source, line), _of_writer(scan, text)
@@ -215,16 +218,20 @@ NEAR = 6
 """Lines that other parts of a program may still print while its ranks wait."""
 
 
+_CAME = re.compile(r"\bworld_size=(\d{1,7}), (?:num_workers_joined|worker_count)=(\d{1,7})\b")
+
+
 def _stuck(scans: Sequence[Scan]) -> Iterator[Finding]:
     """A log that ends where ranks look for each other."""
     for scan in scans:
         line, text = scan.began
         if line and not scan.alive and not scan.ended and scan.lines - line < NEAR:
+            came = _CAME.search(text)
             yield Finding(
                 STUCK,
                 Severity.WARNING,
-                "the log ends where ranks look for each other: unless the log was cut off, one of them never came, or "
-                "they cannot reach each other",
+                f"the log ends where ranks look for each other{f', and {came[2]} of {came[1]} came' if came else ''}: "
+                "unless the log was cut off, one of them never came, or they cannot reach each other",
                 (Evidence(shortened(clean(text), 200), scan.source, line),),
                 Cost("the job never starts"),
                 "see that every rank of every host was started and printed this line. Over hosts name the interface "
@@ -283,7 +290,7 @@ def _before(scans: Sequence[Scan], effects: Collection[str]) -> Iterator[Finding
         first = min(lines, default=scan.lines + 1)
         said = [each for each in scan.odd if is_of_driver(each[1])]
         for line, text in sorted([*scan.strange, *said]):
-            if not scan.alive < line < first or _DULL.search(text):
+            if not scan.alive < line < first or is_dull(text):
                 continue
             seen, name = Evidence(shortened(clean(text), 200), scan.source, line), topic(text)
             # That something timed out, alone, is what others say of it too.
@@ -319,7 +326,7 @@ def _finding(name: str, text: str, evidence: Evidence) -> Finding:
             Severity.WARNING,
             shortened(clean(text), MAX_TITLE + 80)
             if text.startswith(OF_MPI)
-            else f"an error in words that no signature knows, by what it names: {shortened(clean(text), MAX_TITLE)}",
+            else f"{BY_NAMES}{shortened(clean(text), MAX_TITLE)}",
             (evidence,),
             Cost(known.cost),
             f"MPI's own advice: {advice}. Also: {known.cure}" if advice else known.cure,

@@ -40,6 +40,8 @@ SIGNATURE = Signature(
         r"(?P<how>-(?:11|6|4|8)|139|134|245|250)\b",
         r"Signals\.(?P<how>SIGSEGV|SIGABRT|SIGILL)",
         r"killed by signal (?P<how>11|6)\b",
+        # The worker's own end is the cause here, where else a process aborts after an error of another.
+        r"DataLoader worker.{0,60}killed by signal: (?P<worker>Aborted|Illegal instruction|Floating point exception)",
         r"Raylet is terminated",
         r"(?:Process|PID) \d+ got signal: (?P<how>4|6|7|8|11)\b",
         r"(?<!Error: )(?<!Exception: )Check failed: .{0,200}|Check failure stack trace",

@@ -49,6 +49,8 @@ SIGNATURE = Signature(
         rf"^{_HEAD}(?<![\w.])tensorflow\.python\.framework\.errors(?:_impl)?\.(?P<error>(?:DataLoss|NotFound|InvalidArgument"
         r"|PermissionDenied|FailedPrecondition|OutOfRange|AlreadyExists)Error): (?P<said>.{3,})",
         r"(?P<error>RuntimeError: DataLoader timed out)",
+        rf"^{_HEAD}(?<![\w.])(?P<error>RuntimeError): (?P<said>(?:Error: accessing tensor output of CUDAGraphs"
+        r"|\S{0,20}RPC ran for more than set timeout).{3,})",
         r"(?P<error>RuntimeError): (?P<said>Version mismatch: The cluster was started with.{0,60})",
         # What a program can do without, it names in a sentence of its own.
         r"^(?!.{0,300}(?:caught was|optional|not available|unavailable"

@@ -28,6 +28,8 @@ SIGNATURE = Signature(
         r"Invalid CUDA_VISIBLE_DEVICES",
         r"torch\.cuda\.is_available\(\).{0,20}False",
         r"Invalid device id",
+        r"device_id \S{1,20} is out of range",
+        r"but no accelerator device is detected",
         r"device >= 0 && device < num_gpus",
         r"only 0 Devices available",
         r"cudaErrorNoDevice|cudaErrorInvalidDevice|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_INVALID_DEVICE",

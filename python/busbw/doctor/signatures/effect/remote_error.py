@@ -26,6 +26,8 @@ SIGNATURE = Signature(
         r"Broken pipe",
         r"remote process exit",
         r"peer closed",
+        r"Error: (?:eof|EOF: end of file|pipe closed|\w{4,10}: (?:broken pipe|connection reset by peer))[^\n]{0,40}"
+        r"\(this error originated at tensorpipe",
         r"Coordination service agent is (?:shutting down|in error)",
     ),
     explains=("nccl-error",),

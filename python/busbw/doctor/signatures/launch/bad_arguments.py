@@ -10,6 +10,8 @@ SIGNATURE = Signature(
         r"error: (?P<what>unrecognized arguments?: .{2,80}|the following arguments are required: .{2,80}"
         r"|argument \S{1,60}: .{3,80}|ambiguous option: .{2,60})",
         r"Error: (?P<what>No such option:? .{2,60}|Missing (?:argument|option) .{2,60})",
+        # torchrun finds the gap in its own words only when it meets the others.
+        r"(?P<what>\b(?:rank|endpoint|Port) is absent in (?:RendezvousParameters|endpoint)[^\n]{0,80})",
         r"(?P<what>invalid option -- '\w'|unrecognized option '.{2,40}')",
     ),
     unless=("--local-rank", "--local_rank"),

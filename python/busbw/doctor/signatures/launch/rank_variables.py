@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"environment variable \w+ expected, but not set",
         r"(?:\bRANK['\"]?|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|LOCAL_RANK)['\"]? .{0,30}(?:not set|is missing)",
         r"KeyError: '(?:LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+        r"LOCAL_RANK is not in the environment",
         r"unrecognized arguments: --local[-_]rank",
         r"Error initializing torch\.distributed using",
         r"Default process group (?:has not been|is not) initialized",

@@ -46,6 +46,7 @@ SIGNATURE = Signature(
         r"(?:store->get|wait_for_workers|StoreTimeout|wait timeout after).{0,120}(?:time|timeout|key)",
         r"Socket Timeout",
         r"wait timeout after \d+ms, keys",
+        r"Timed out waiting on barrier on rank \d",
         r"rendezvous.{0,60}(?:timed? ?out|failed|closed)",
         r"barrier timed out",
         r"(?:[Tt]imeout|[Tt]imed out|[Gg]ave up)(?: while| on)? waiting for.{0,40}"

@@ -32,6 +32,7 @@ SIGNATURE = Signature(
         r"exceeded \d{2,3}% memory budget",  # the nanny of a Dask worker
         r"MemoryError: Unable to allocate|(?:^|\]: ?)MemoryError\W*$",
         r"Cannot allocate memory.{0,40}(?:fork|mmap)",
+        r"unable to mmap \d{1,20} bytes from file .{0,200}Cannot allocate memory",
         r"Out of memory: Kill",
         r"oom[-_]kill",
         r"oom_reaper",
