@@ -44,7 +44,7 @@ SAID = {
     "ImportError: Extension horovod.torch has not been built: /x/mpi_lib_v2.so not found": "HOROVOD_WITH_PYTORCH",
     "ModuleNotFoundError: No module named 'amp_C'": "from source",
     "RuntimeError: num_stages (5) must divide distributed world size (8)": "num_stages",
-    "ValueError: Cuda is not available.": "torch.cuda.is_available",
+    "ValueError: Cuda is not available.": "torch.version.cuda",
     "AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled": "keep one of them",
     "OSError: libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /x/libbitsandbytes_cuda124.so)": "newer",
     "RuntimeError: 'weight' must be 2-D": "GatheredParameters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from busbw.doctor.meanings.families import Family, read
 from busbw.doctor.meanings.torch_errors import TORCH
+from busbw.doctor.meanings.training_errors import TRAINING
 
 _ROWS = r"""
 [Cc]ollective instance \d+|Inconsistent (?:values|shapes?) .{0,60}collective ; ranks pass tensors of different shape \
@@ -355,6 +356,6 @@ that of a run that worked
 ~~TypeError|AttributeError ; a call does not fit the installed version, or got None ; compare the package's version \
 on all nodes; print what is passed at the last frame of your own code
 """
-FAMILIES: tuple[Family, ...] = (*TORCH, *read(_ROWS))
+FAMILIES: tuple[Family, ...] = (*TORCH, *TRAINING, *read(_ROWS))
 BROAD = frozenset(each for each in FAMILIES if each.broad)
 WEAK = tuple(each for each in FAMILIES if each.weak)

@@ -164,9 +164,6 @@ false} does without
 DistributedDataParallel is not needed when ; no parameter of the model is to be trained: all are frozen ; set \
 requires_grad on those to train before DDP is made (LoRA: get_peft_model first, is_trainable=True on loading). A model \
 that only serves as reference or judge needs no DDP
-Cuda is not available\.?\s*$ ; PyTorch sees no GPU in that process ; python -c "import torch; \
-print(torch.version.cuda, torch.cuda.is_available())" there: None means a build for CPUs. Else give the job or \
-container its GPUs (--gres=gpu:N, --gpus all), and look at CUDA_VISIBLE_DEVICES and the driver (nvidia-smi)
 modules offloaded to cpu or disk|with CPU or disk offload ; device_map laid parts of the model on the host or a disk, \
 as the GPUs had no room for all of it ; leave .to(device) out to run it so. To train it, place it whole: \
 device_map={"": LOCAL_RANK}, in 4 bits or with more GPUs where it does not fit, or ZeRO-3 or FSDP with offload in \
