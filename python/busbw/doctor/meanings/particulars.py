@@ -12,6 +12,7 @@ from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
+from busbw.doctor.meanings.mpi_rows import MPI_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
 
 
@@ -35,9 +36,9 @@ def _rows(text: str) -> Iterator[Particular]:
 
 
 def _all() -> dict[str, tuple[Particular, ...]]:
-    """By signature, the rows of all tables: those of jobs and machines first, which are the narrower ones."""
+    """By signature, the rows of all tables: those of jobs, MPI and machines first, which are the narrower ones."""
     found: dict[str, tuple[Particular, ...]] = {}
-    for table in (JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
+    for table in (JOB_ROWS, MPI_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
         for name, text in table.items():
             found[name] = (*found.get(name, ()), *_rows(text))
     return found

@@ -10,6 +10,7 @@ SIGNATURE = Signature(
         r"error: (?P<what>unrecognized arguments?: .{2,80}|the following arguments are required: .{2,80}"
         r"|argument \S{1,60}: .{3,80}|ambiguous option: .{2,60})",
         r"Error: (?P<what>No such option:? .{2,60}|Missing (?:argument|option) .{2,60})",
+        r"(?P<what>invalid size specified for '\w{2,20}')",  # nccl-tests
         r"(?P<what>invalid option -- '\w'|unrecognized option '.{2,40}')",
     ),
     unless=("--local-rank", "--local_rank"),
