@@ -25,6 +25,7 @@ SIGNATURE = Signature(
         r"Connection reset by peer",
         r"Broken pipe",
         r"remote process exit",
+        r"communication peer process has unexpectedly disconnected",  # Open MPI
         r"peer closed",
         r"Coordination service agent is (?:shutting down|in error)",
     ),

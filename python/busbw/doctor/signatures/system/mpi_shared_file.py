@@ -1,6 +1,7 @@
 """Ranks of a host share memory by a file that lies on a network's file system."""
 
-from busbw.doctor.signature import Signature, Severity, Stage
+from busbw.doctor.finding import Severity
+from busbw.doctor.signature import Signature, Stage
 
 SIGNATURE = Signature(
     name="mpi-shared-file",
@@ -12,7 +13,8 @@ SIGNATURE = Signature(
     confirm="df -T $TMPDIR /tmp /dev/shm on that host",
     cure=(
         "export TMPDIR=/tmp (or another local disk or tmpfs) on all hosts, or --mca orte_tmpdir_base /tmp (PRRTE: "
-        "--prtemca prte_tmpdir_base /tmp); --mca shmem posix, or btl_vader_backing_directory /dev/shm, leave the file out"
+        "--prtemca prte_tmpdir_base /tmp); --mca shmem posix, "
+        "or btl_vader_backing_directory /dev/shm, leaves the file out"
     ),
     source="Open MPI opal/mca/shmem/mmap",
 )
