@@ -18,7 +18,8 @@ Conflicting directives|contradict each other ; options that place the ranks cont
  --npernode, or variables beside them) ; keep one: --map-by ppr:8:node alone. Remove -N, --npernode and rmaps_* of
  openmpi-mca-params.conf or the environment
 cpus-per-proc ; a rank is to get more cores than the object has by which ranks are mapped ; fewer cores for each
- (--map-by numa:PE=4), or a larger object (--map-by package:PE=16 or ppr:4:node:PE=16); lstopo shows how many cores
+ (--map-by numa:PE=4), or a larger object (--map-by package:PE=16 or ppr:4:node:PE=16).
+ The command lstopo shows how many cores
  each has, of which a container or Slurm may give a part
 unknown option \W?(?P<option>[\w-]{1,40}) ; mpirun does not know the option {option}: it is of another MPI's mpirun,
  or of another release ; which -a mpirun; mpirun --version. MPICH's and Intel's words are -ppn, -genv, -hosts and
@@ -63,8 +64,16 @@ No usable network interfaces ; MPI's launcher has no network interface left on t
 too long for ; the path of MPI's temporary folder is too long for a UNIX socket (107 characters) ;
  export TMPDIR=/tmp (short, and on a local disk) before mpirun, and on all hosts (-x TMPDIR)
 mkdir was unable ; MPI cannot make its temporary folder on that host: no right there, no space, or a rest of another
- user ; df -h and ls -ld of the folder that the box names; remove the rest (/tmp/ompi.*, /tmp/prte.*), or export
+ user ; df -h and ls -ld of the folder that the box names. Remove the rest
+ (/tmp/ompi.*, /tmp/prte.*), or export
  TMPDIR with a local folder that you may write, on all hosts
+than the ppr for|rankfile that was used claimed ; more ranks are to be placed on hosts than the mapping (ppr,
+ rankfile) or their slots allow ; ppr:N:node times the hosts must be at least -np; leave -np out, or name more hosts.
+ Names in a rankfile must be those of the hostfile or allocation (short or full alike), and their slots enough
+prohibited locations ; MPI's temporary folder lies where this site forbids it, mostly on a network's file system ;
+ export TMPDIR=/tmp (a local disk) before mpirun, or --prtemca prte_tmpdir_base /tmp
+missing libz ; a host lacks the library zlib (libz), which MPI's daemons there need ;
+ install zlib on that host and in its image (zlib1g, zlib), at the release of the others
 made to bind ; ranks are to be bound to more cores than the host, its cgroup or its container gives them ;
  --bind-to none (NCCL needs no binding; numa is better where there is room), or fewer ranks there. Slurm gives more by
  --cpus-per-task or --exclusive; with hardware threads --use-hwthread-cpus. :overload-allowed lets ranks share cores
@@ -72,7 +81,8 @@ parse error in the hostfile ; a line of the hostfile is written in words that mp
  file, line and word. A line is: NAME slots=8 (not slot= or NAME:8, as MPICH has it), comments begin with #
 srun returned non-zero ; mpirun starts its daemons by srun in a job of Slurm, and that srun failed ;
  read what srun says above it. Mostly: prted is not at that path on the other nodes, the step gets no cores or memory
- (unset SLURM_CPU_BIND, SLURM_MEM_*; --overlap), or mpirun runs within srun. srun --mpi=pmix PROGRAM does without mpirun
+ (unset SLURM_CPU_BIND, SLURM_MEM_*; --overlap), or mpirun
+ runs within srun. Then srun --mpi=pmix PROGRAM does without mpirun
 fork\(\) ; a process started another one (fork, system, subprocess) after MPI had registered memory with the NIC,
  which may corrupt memory ; start children before MPI_Init, or workers by spawn or forkserver (DataLoader,
  multiprocessing). With rdma-core and a kernel of 5.13 or newer it does no harm, then --mca mpi_warn_on_fork 0; else
@@ -84,9 +94,9 @@ intercepted a call to free memory ; the program frees memory that MPI still send
 more than once|multiple times ; the program starts or ends MPI twice in a process ;
  mpi4py does both by itself when MPI is imported, and libraries may too: ask MPI_Initialized and MPI_Finalized first,
  or mpi4py.rc.initialize = False. One MPI_Init and one MPI_Finalize in each process
-(?:\*\*\* The|routine \()\s?(?P<call>MPI_\w{2,40})?.{0,40}before ; the program calls MPI ({call}) before MPI_Init ;
- call MPI_Init (or import mpi4py's MPI) first in every process, also in those that fork made; a library that uses MPI
- when it is loaded needs that, too
+(?:\*\*\* The|routine \()\s?(?P<call>(?:MPI|internal)_\w{2,40})?.{0,40}before ; the program calls MPI ({call}) before
+ MPI_Init ; call MPI_Init (or import mpi4py's MPI) first in every process, also in those that fork made; a library
+ that uses MPI when it is loaded needs that, too
 after (?:MPI_)?finaliz ; the program calls MPI after MPI_Finalize, and MPI cannot be started again in a process ;
  move the call before MPI_Finalize: destructors, atexit and Python's end come later (mpi4py.rc.finalize = False). Free
  communicators, windows and NCCL's communicators before
@@ -116,6 +126,13 @@ failed an OFI Libfabric library call \((?P<call>\w{3,40}) ; MPI's network (libfa
 OFI MTL was not able ; a rank on another host could not open its NIC by libfabric, so that this one has no address of
  it ; look at the host that the box calls `Remote host`: fi_info there (the same provider as here), /dev/infiniband in
  its container, ulimit -l. To go on: --mca pml ob1 --mca btl tcp,self
+av insert failed ; the address that another rank gave is none that this host's libfabric can use: hosts took different
+ providers or networks ;
+ name both on all hosts alike: FI_PROVIDER=tcp (verbs;ofi_rxm, psm3, efa), FI_TCP_IFACE=eth0, FI_VERBS_IFACE=ib0; one
+ libfabric on all. FI_LOG_LEVEL=info shows what each host took
+PSM3 can't open|open PSM3 endpoint ; PSM3, which libfabric took, finds no NIC there that it can use ;
+ FI_PROVIDER=verbs;ofi_rxm or tcp to go without it. Else PSM3_NIC names a NIC (ibv_devices) whose port is active and has
+ an IPv4 address, and the container needs /dev/infiniband
 PSM2 was unable to open|assign_context.{0,80}(?:busy|No such)|no free (?:hfi )?contexts ; no context of the Omni-Path
  adapter (hfi1) can be had on that host: all are in use, or its link is down ;
  opainfo shows the link. End left-over processes (fuser -v /dev/hfi1_0), share contexts (PSM2_SHAREDCONTEXTS=1,
@@ -138,6 +155,10 @@ TL_NCCL\s+ERROR ; NCCL failed within UCC, which uses it for collectives: NCCL's 
  NCCL_DEBUG=WARN, and mend what it says. To do without: UCC_TLS=^nccl, or --mca coll_ucc_enable 0
 """,
     "mpi-launch": r"""
+unrecognized argument (?P<option>[\w-]{1,40}) ; MPICH's launcher (Hydra) does not know the option {option}: it is of
+ another MPI's mpirun, or misspelled ; mpiexec -help of this MPICH lists its options (-ppn, -hosts, -genv, -bind-to).
+ Those of Open MPI (--mca, -x, --map-by, --bind-to-none) do not work here: which -a mpirun, and call the one of the
+ MPI that the program was built with
 unable to run (?:bstrap_)?proxy on (?P<host>[\w.-]{1,60}) \(pid \d{1,8}, exit code (?P<code>\d{1,6}) ; Intel MPI's
  launcher could not start its helper on {host} (exit code {code}; 65280 is 255, as ssh ends that cannot log in) ; ssh
  HOST true without a password, and the same Intel MPI at the same path there (setvars.sh). In Slurm: -bootstrap slurm
@@ -164,8 +185,8 @@ ofi_init\.c:|MPIDI_OFI|find_provider ; libfabric offers MPI no provider on that 
  its own libfabric. Unset FI_PROVIDER and I_MPI_OFI_PROVIDER of other machines; give the container /dev/infiniband
 """,
     "message-truncated": r"""
-MPI_ERR_TRUNCATE ; a message of MPI is longer than the buffer of the rank that receives it: counts or types of the two
- calls differ, or it is another message than was meant ;
+MPI_ERR_TRUNCATE ; a message of MPI is longer than the buffer of the rank that receives it: counts or types of
+ the two calls differ, or another message was meant ;
  compare count, type, tag and communicator of send and receive (print them on both ranks), and that all ranks call
  the same collectives in one order. MPI_Probe or comm.probe tells a length before
 """,

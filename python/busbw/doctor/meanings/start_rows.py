@@ -69,6 +69,10 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
  what both have (for gds: hash). Or build the image with the PMIx of the hosts
 """,
     "mpi-network mpi-other": rf"""
+connect\(\) to (?P<ip>172\.1[78]\.\d{{1,3}}\.\d{{1,3}}|192\.168\.122\.\d{{1,3}}):\d{{1,5}} failed ; MPI's ranks
+ connect over an address of a bridge ({{ip}}, docker0 or virbr0), which every host has for itself ; name the network
+ that the hosts share: --mca btl_tcp_if_include 10.0.0.0/8 (or btl_tcp_if_exclude lo,docker0,virbr0), the same for
+ oob_tcp_if_include (PRRTE: prte_if_include). NCCL_SOCKET_IFNAME for NCCL itself
 {_LACKS}(?P<framework>pml|mtl|btl|osc|coll|smsc){_COMPONENT} ; MPI is told to use its component {{component}}
  ({{framework}}), which this installation does not have, or whose libraries are not found on that host ; ompi_info |
  grep {{component}} shows whether it was built with it, and ldd of its mca_{{framework}}_{{component}}.so what is
@@ -77,8 +81,9 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
 """,
     "network-not-found efa-error": r"""
 hwloc failed detecting PCI|create NCCL OFI topology ; the plugin for EFA (aws-ofi-nccl) could not read how NICs and GPUs
- are connected (hwloc) ; give the container the host's /sys as it is (no gVisor, no masked /sys/bus/pci), and the plugin
- the hwloc that it was built with; lspci in the container must list NICs and GPUs
+ are connected (hwloc) ; give the container the host's /sys as it is (no gVisor, no masked /sys/bus/pci), and the
+ plugin the hwloc
+ that it was built with. There lspci must list NICs and GPUs
 """,
     "nvshmem-init": r"""
 Multiple PEs per (?:GPU|PU) \(MPG\)|PEs are sharing the GPU ; several processes of NVSHMEM (PEs) use one GPU, for
@@ -94,8 +99,8 @@ BAD TERMINATION[^\n]{0,80}\n(?:[^\n]{0,160}\n){0,4}[^\n]{0,60}(?:KILLED BY SIGNA
     "python-exception": r"""
 OverflowError: [^\n]{0,60}does not fit in 'int'|Negative size passed to PyBytes && mpi4py ; a message of more than 2^31
  bytes or elements was given to MPI (mpi4py), whose counts have 32 bits ; send it in parts, or as a buffer of a larger
- type (comm.Bcast of float32 arrays, not comm.bcast of an object), or by mpi4py.util.pkl5. mpi4py 4 with an MPI of
- version 4 has no such limit
+ type (comm.Bcast of float32 arrays, not comm.bcast of an object), or by mpi4py.util.pkl5. No such limit has
+ mpi4py 4 with an MPI of version 4
 """,
     "ssh-launch mpi-launch": rf"""
 {_NESTED} && --container-(?:image|name)|\b(?:singularity|apptainer|enroot) && {_SSH_FAILS} && !{_ONE_TASK} ; each task

@@ -29,6 +29,8 @@ SIGNATURE = Signature(
         r"in a path that is too long for the Unix domain socket|path is too long for a usock",
         r"call to mkdir was unable to create the desired directory",
         r"request was made to bind to that would result in binding more|made to bind that would require binding",
+        r"requested more processes than the ppr for|rankfile that was used claimed that a host",
+        r"is on the list of prohibited locations|due to a missing libz library",
         r"detected a parse error in the hostfile",
         r"srun returned non-zero exit status \(\d{1,6}\) from launching",
         r"\bfork\(\)\" system call to create a child process\.  Open MPI is",
