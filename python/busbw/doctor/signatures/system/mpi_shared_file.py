@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     name="mpi-shared-file",
     stage=Stage.SYSTEM,
     severity=Severity.WARNING,
+    soft=True,
     title="MPI keeps the memory that ranks of a host share in a file on a network's file system (TMPDIR lies there)",
     patterns=(r"directory that appears to be mounted on a network filesystem",),
     cost="messages between ranks of one host go through the file server",
