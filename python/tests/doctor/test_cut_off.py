@@ -44,7 +44,6 @@ UNTOLD = {
 }
 """What the part before the cut says, and only the part behind it takes back."""
 BY_THE_WHOLE = {
-    "s71-h-hvd": "that the job went on beside a shared file on NFS is said behind the warning",
     "h174-no-switches-to-manage": "that the cards have no NVSwitches is said in its head",
     "h172-tree-of-two": "that two ranks reach what a port carries is said in the table behind the command",
     "h164-at-its-own-limit": "the list of reasons is whole, and the limit stands behind it",
@@ -103,7 +102,6 @@ BY_THE_WHOLE = {
 }
 """Of these only the whole says that nothing happened: a part is told as what it says."""
 CAME_THROUGH = {
-    "h181": "fork-goes-on",
     "h147": "transport-left-out-and-on",
     "h137": "late-rank-of-horovod",
     "h123": "drill-that-restarted sweep-that-ended head-tried-again fallback-with-traceback play-that-succeeded"
