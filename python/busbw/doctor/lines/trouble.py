@@ -42,6 +42,8 @@ _NO_ERROR = re.compile(
     r"|(?:^|\s)@ +0x[0-9a-f]|^\W*\w\W{0,3} - \w|(?:^|[\s\[])[IW]\d{4} \d\d:\d\d:|(?:\b\w+=[^,=]{0,80}, ){3}"
     # What a logger puts before each line of a long message, with nothing or an indented line behind it; a frame.
     r"|\b(?:ERROR|CRITICAL|FATAL) [\d\s:.,-]{0,40}\[[\w.]{1,60}:\d{1,6}\](?:\s*$|\s{2}|\s?\t)"
+    # What would be said, and when.
+    r"|\berrors? (?:is|are|will be) (?:printed|reported|raised|returned|thrown) (?:if|when|unless)\b"
     r"|\bFile \"[^\"]{1,300}\", line \d",
     re.IGNORECASE,
 )

@@ -13,6 +13,7 @@ from busbw.doctor.meanings.device_rows import DEVICE_ROWS
 from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
+from busbw.doctor.meanings.mpi_rows import MPI_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
 from busbw.doctor.meanings.serving_rows import SERVING_ROWS
 from busbw.doctor.meanings.torch_rows import TORCH_ROWS
@@ -44,6 +45,7 @@ TABLES = (
     TRAINING_ROWS,
     DEVICE_ROWS,
     JOB_ROWS,
+    MPI_ROWS,
     MACHINE_ROWS,
     LAUNCH_ROWS,
     ROWS,

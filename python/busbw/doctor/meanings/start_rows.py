@@ -68,6 +68,40 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
  PMIX_MCA_{{framework}} where it is set (env | grep PMIX_MCA). Where the launcher sets it: PMIX_MCA_{{framework}} with
  what both have (for gds: hash). Or build the image with the PMIx of the hosts
 """,
+    "mpi-network mpi-other": rf"""
+connect\(\) to (?P<ip>172\.1[78]\.\d{{1,3}}\.\d{{1,3}}|192\.168\.122\.\d{{1,3}}):\d{{1,5}} failed ; MPI's ranks
+ connect over an address of a bridge ({{ip}}, docker0 or virbr0), which every host has for itself ; name the network
+ that the hosts share: --mca btl_tcp_if_include 10.0.0.0/8 (or btl_tcp_if_exclude lo,docker0,virbr0), the same for
+ oob_tcp_if_include (PRRTE: prte_if_include). NCCL_SOCKET_IFNAME for NCCL itself
+{_LACKS}(?P<framework>pml|mtl|btl|osc|coll|smsc){_COMPONENT} ; MPI is told to use its component {{component}}
+ ({{framework}}), which this installation does not have, or whose libraries are not found on that host ; ompi_info |
+ grep {{component}} shows whether it was built with it, and ldd of its mca_{{framework}}_{{component}}.so what is
+ missing (LD_LIBRARY_PATH, mpirun -x). Or take that name out of the command, OMPI_MCA_{{framework}} and
+ openmpi-mca-params.conf
+""",
+    "network-not-found efa-error": r"""
+hwloc failed detecting PCI|create NCCL OFI topology ; the plugin for EFA (aws-ofi-nccl) could not read how NICs and GPUs
+ are connected (hwloc) ; give the container the host's /sys as it is (no gVisor, no masked /sys/bus/pci), and the
+ plugin the hwloc
+ that it was built with. There lspci must list NICs and GPUs
+""",
+    "nvshmem-init": r"""
+Multiple PEs per (?:GPU|PU) \(MPG\)|PEs are sharing the GPU ; several processes of NVSHMEM (PEs) use one GPU, for
+ which it needs MPS ; let each choose a GPU of its own before nvshmem_init (cudaSetDevice of its local rank), and
+ start no more per host than it has GPUs. Where they are to share: start MPS (nvidia-cuda-mps-control -d)
+""",
+    "process-crashed": r"""
+BAD TERMINATION[^\n]{0,80}\n(?:[^\n]{0,160}\n){0,4}[^\n]{0,60}(?:KILLED BY SIGNAL: 9\b|EXIT CODE: (?:9|137)\b) ; a
+ rank was killed (signal 9): most often its host or container ran out of memory ; dmesg | grep -i -e oom -e killed on
+ that host; ask for more memory (--mem, the pod's limit), fewer ranks or workers there. Where memory was left,
+ somebody or the scheduler ended it (sacct -j JOB -o State,MaxRSS)
+""",
+    "python-exception": r"""
+OverflowError: [^\n]{0,60}does not fit in 'int'|Negative size passed to PyBytes && mpi4py ; a message of more than 2^31
+ bytes or elements was given to MPI (mpi4py), whose counts have 32 bits ; send it in parts, or as a buffer of a larger
+ type (comm.Bcast of float32 arrays, not comm.bcast of an object), or by mpi4py.util.pkl5. No such limit has
+ mpi4py 4 with an MPI of version 4
+""",
     "ssh-launch mpi-launch": rf"""
 {_NESTED} && --container-(?:image|name)|\b(?:singularity|apptainer|enroot) && {_SSH_FAILS} && !{_ONE_TASK} ; each task
  of srun starts {{mpirun}} once more, within the container: that one tries to reach the other nodes by ssh, which fails
@@ -79,6 +113,9 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
  mpirun alone in the batch script. Keys for ssh would only start each rank many times
 """,
     "mpi-launch": rf"""
+unable to find the specified executable && ^[^\n]{{0,20}}Executable: {{1,8}}(?P<word>-[\w-]{{1,40}})\s*$ ; mpirun took
+ {{word}} for the program: an option before it has a word too few or too many, or is none of this mpirun ; look at the
+ words before {{word}} (--mca takes two, -x one, -H one), and at line ends of the script (a space behind a backslash)
 {_DOCKER_URI} && {_IN_DOCKER} && reliably start one or more daemons|tcp_peer_send_blocking|complete a TCP connection
  && !\bdocker run [^\n]{{0,400}}--net(?:work)?[ =]host ; mpirun's container is on Docker's default bridge, and it tells
  the other hosts to connect back to {{ip}}: there that address leads nowhere, or to their own container ; start the

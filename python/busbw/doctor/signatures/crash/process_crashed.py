@@ -46,6 +46,7 @@ SIGNATURE = Signature(
         r"(?:Process|PID) \d+ got signal: (?P<how>4|6|7|8|11)\b",
         r"(?<!Error: )(?<!Exception: )Check failed: .{0,200}|Check failure stack trace",
         r"Assertion .{3,120} failed\.",
+        r"MPI process died\?|MPI process \(rank: \d{1,6}, pid: \d{1,8}\) terminated with signal (?P<how>4|6|7|8|11)\b",
         r"BAD TERMINATION OF ONE OF YOUR APPLICATION",
         r"EXIT CODE: (?P<how>139|134|11|6)\b",
         r"exit(?:ed with exit)? code:? (?P<how>139|134)\b",

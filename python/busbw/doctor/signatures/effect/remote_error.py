@@ -25,6 +25,7 @@ SIGNATURE = Signature(
         r"Connection reset by peer",
         r"Broken pipe",
         r"remote process exit",
+        r"communication peer process has unexpectedly disconnected",  # Open MPI
         r"peer closed",
         r"Error: (?:eof|EOF: end of file|pipe closed|\w{4,10}: (?:broken pipe|connection reset by peer))[^\n]{0,40}"
         r"\(this error originated at tensorpipe",

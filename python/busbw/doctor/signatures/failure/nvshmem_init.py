@@ -8,7 +8,7 @@ SIGNATURE = Signature(
     title="NVSHMEM cannot set up its transport between GPUs (IBGDA, IBRC)",
     patterns=(
         r"Symmetric heap allocation .{0,60}failed|/mem_heap\.cpp:\d+: non-zero status",
-        r"\[NVSHMEM\] ERROR",
+        r"\[NVSHMEM\] ERROR|nvshmem malloc failed",
         r"\.(?:cpp|cu|cc|h):\d+: (?:non-zero status|NULL value|non-equal)",
         r"nvshmem\S{0,60}/src/(?:host|modules|device|include)/\S{1,80}:\w{1,80}:\d+: "
         r".{0,120}(?:fail|error|unable|cannot|could not|abort|[Ii]nvalid|[Uu]nsupported|timed out"

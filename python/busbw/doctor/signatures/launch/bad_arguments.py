@@ -12,6 +12,7 @@ SIGNATURE = Signature(
         r"Error: (?P<what>No such option:? .{2,60}|Missing (?:argument|option) .{2,60})",
         # torchrun finds the gap in its own words only when it meets the others.
         r"(?P<what>\b(?:rank|endpoint|Port) is absent in (?:RendezvousParameters|endpoint)[^\n]{0,80})",
+        r"(?P<what>invalid size specified for '\w{2,20}')",  # nccl-tests
         r"(?P<what>invalid option -- '\w'|unrecognized option '.{2,40}')",
     ),
     unless=("--local-rank", "--local_rank"),

@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         r"activeDeadlineSeconds|was active on the node longer than",
         # Services that build and test, and `timeout -v`.
         r"exceeded the maximum execution time|execution took longer than \d|ran longer than the maximum time",
+        r"user-provided time limit for job execution has been reached|^APPLICATION TIMED OUT, TIMEOUT = \d",
         r"^timeout: sending signal (?:TERM|KILL|INT|HUP) to command|\bjob\.exception type=timeout",
     ),
     unless=(

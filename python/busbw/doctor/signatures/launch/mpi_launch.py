@@ -14,6 +14,7 @@ SIGNATURE = Signature(
         r"pmix_ptl\w*: .{0,60}(?:could not|unable|fail)",
         r"\borted: (?:No such file|not found)",
         r"not enough slots available",
+        r"one of the requested hosts is not included in the current",
         r"no allocated resources for the application",
         r"ORTE (?:was unable|daemon has unexpectedly failed|does not know|has lost communication)",
         r"PRTE? (?:was unable|daemon|has lost)",

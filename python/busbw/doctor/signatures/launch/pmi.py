@@ -24,7 +24,7 @@ SIGNATURE = Signature(
         r"orte_init.{0,40}fail",
         r"mpi/pmix(?:_v\d+)?: (?:error|pmixp_)",
     ),
-    unless=("business card", "[mpiexec@", "[proxy:", "(argc="),
+    unless=("business card", "[mpiexec@", "[proxy:", "(argc=", "mpi process died"),
     confirm="srun --mpi=list; ompi_info | grep -i pmi",
     cure=("srun --mpi=pmix (or pmi2) with an MPI built for it, or start with mpirun inside the allocation"),
     source="Open MPI's and Slurm's own words",

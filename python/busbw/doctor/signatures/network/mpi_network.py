@@ -12,6 +12,8 @@ SIGNATURE = Signature(
         r"\bUCC +ERROR|\bTL_\w{2,8} +ERROR",
         r"btl_tcp_\w+.{0,160}(?:unexpected process identifier|failed|error|unreachable)",
         r"mca_btl_\w+.{0,120}(?:unexpected|failed|error)",
+        r"Open MPI failed an OFI Libfabric library call",
+        r"OFI MTL was not able to find endpoint information|PSM2 was unable to open an endpoint",
         r"Open MPI failed to (?:TCP connect|handshake) (?:to|with) a",
         r"An invalid value was given for (?:btl|oob)_tcp_if_(?:in|ex)clude|Unknown interface name",
         r"Open MPI accepted a TCP connection from what appears",

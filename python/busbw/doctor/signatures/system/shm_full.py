@@ -28,7 +28,7 @@ SIGNATURE = Signature(
         r"DataLoader worker.{0,60}killed by signal: Bus error",
         r"Bus error.{0,80}shared memory",
         r"unable to (?:mmap|allocate|write).{0,60}shared memory",
-        r"Signal: Bus error",
+        r"Signal: Bus error|EXIT STRING: Bus error",
         r"Bus error \(core dumped\)",
         r"shm_open.{0,80}fail",
         r"unable to open shared memory object",

@@ -9,6 +9,7 @@ SIGNATURE = Signature(
     patterns=(
         r"Too many open files",
         r"\bEMFILE\b",
+        r"maximal number of files that could be opened",  # UCX
         r"inotify (?:instance|watch)",
         r"received \d+ items of ancdata",
     ),
