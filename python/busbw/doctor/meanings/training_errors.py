@@ -148,9 +148,9 @@ use_cache=False, the same autocast, no branch on values, counters or training st
 checkpointing first and by FSDP after it. torch.utils.checkpoint.set_checkpoint_debug_enabled(True) shows the first \
 operation that differs; use_reentrant=True does not compare
 parameters that were not used in producing .{0,5}loss ; some parameters had no part in the loss on that rank, so that \
-DDP waits for their gradients ; strategy="ddp_find_unused_parameters_true" (Lightning), \
-DDP(find_unused_parameters=True). Or freeze them (requires_grad=False); let every output of forward take part in the \
-loss
+DDP waits for their gradients ; DDP(find_unused_parameters=True); in Lightning \
+strategy="ddp_find_unused_parameters_true". Or freeze them (requires_grad=False); let every output of forward take \
+part in the loss
 Requested more processes \(\d ; fewer slots are given than processes are asked for ; give each host its slots \
 (-H host1:8,host2:8, or slots=8 in the hostfile), or a smaller -np
 bfloat16 and fp16 modes ; the config switches bf16 and fp16 on at once ; keep one of them: "bf16": {"enabled": true} \
