@@ -13,7 +13,6 @@ SIGNATURE = Signature(
         r"unsupported toolchain",
         r"Cuda failure (?:35|222)\b",
         r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-        r"installed CUDA driver < R\d+",
         r"requirement error: unsatisfied condition: (?:cuda|driver)",
         r"forward compatibility was attempted on non supported HW",
         r"CUDA Driver version found is \d+\. Minimum requirement",
