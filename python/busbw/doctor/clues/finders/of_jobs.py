@@ -59,8 +59,8 @@ from busbw.doctor.clues.memory.growth import grows_each_step
 from busbw.doctor.clues.memory.holders import held_by_another
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama
 from busbw.doctor.clues.memory.served import part_of_server
-from busbw.doctor.clues.network.announced import peer_announced
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.network.announced import peer_announced
 from busbw.doctor.clues.network.between_hosts import mtu_differs, other_port_answers
 from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.common_end import end_that_counts

@@ -12,19 +12,20 @@ from busbw.doctor.shown_texts import Text, named
 
 _CRASH = re.compile(
     r"pure virtual method called|terminate called|Segmentation fault|Fatal Python error|double free or corruption"
-    r"|corrupted size|munmap_chunk|\(core dumped\)|exitcode ?: ?-\d|\(exitcode: -\d|[Ss]ignal (?:6|11)\b|\bSIG(?:ABRT|SEGV)\b"
-    r"|free\(\): invalid"
+    r"|corrupted size|munmap_chunk|\(core dumped\)|exitcode ?: ?-\d|\(exitcode: -\d|[Ss]ignal (?:6|11)\b"
+    r"|\bSIG(?:ABRT|SEGV)\b|free\(\): invalid"
 )
 _DONE = re.compile(
     r"\[after training is done\]|\b[Tt]raining (?:is |has )?(?:completed?|finished|done|ended|over)\b"
-    r"(?! (?:epoch|step|batch|iter))|\b(?:[Ff]inished|[Cc]ompleted|[Dd]one with) (?:the )?(?:training|fine-?tuning|run)\b"
+    r"(?! (?:epoch|step|batch|iter))|\b(?:[Ff]inished|[Cc]ompleted|[Dd]one with) (?:the )?(?:training|run)\b"
     r"|['\"]train_runtime['\"]: ?\d|\btrain_runtime +=|`Trainer\.fit` stopped:|\b[Aa]ll (?:epochs|steps|tests) done\b"
     r"|\bsuccessfully saved checkpoint\b|\b[Ss]av(?:ed|ing) (?:the )?final (?:model|checkpoint|weights)\b"
     r"|# Avg bus bandwidth|\bon test set \|"
 )
 """What a program says when the last of its work is done; a checkpoint alone may be one of many."""
 _EXITS = re.compile(
-    r"destroy_process_group\(\) was not called before (?:program )?exit|Leaked callback handle|\bdestroy_process_group\b"
+    r"destroy_process_group\(\) was not called before (?:program )?exit|Leaked callback handle"
+    r"|\bdestroy_process_group\b"
     r"|process group has NOT been destroyed before it is being destructed|\bleaked (?:semaphore|shared_memory)\b"
     r"|resource_tracker\.py"
 )
