@@ -74,5 +74,5 @@ def _other(text: Text, host: str) -> str:
     stem = re.match(r"[\w.-]{2,60}?(?=(?:[a-z]|\d{1,3})$)", host)
     if stem is None:
         return ""
-    found = re.finditer(rf"(?<![\w.-]){re.escape(stem[0])}(?:[a-z]|\d{{1,3}})(?![\w.-])", text.text)
+    found = re.finditer(rf"(?<![\w.-]){re.escape(stem[0])}(?:[a-z]|\d{{1,3}})(?![\w-]|\.\w)", text.text)
     return next((named(each[0], 60) for each in islice(found, 400) if each[0] != host), "")
