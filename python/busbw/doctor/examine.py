@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
+from busbw.doctor.clues.how_it_ended import with_end
 from busbw.doctor.clues.init_sequels import with_init_sequels
 from busbw.doctor.clues.launch.interceptors import with_interceptors
 from busbw.doctor.clues.launch.restarts import with_restarts
@@ -72,7 +73,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(met, facts), facts), facts)))
     found = with_said_alone(with_interceptors(with_lost_tail(found, facts), facts), facts)
     found = with_time_over(with_age(without_unneeded(with_lost_files(found, facts), facts), facts))
-    found = without_open(found)
+    found = with_end(without_open(found), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

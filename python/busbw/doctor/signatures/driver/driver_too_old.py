@@ -13,6 +13,7 @@ SIGNATURE = Signature(
         r"unsupported toolchain",
         r"Cuda failure (?:35|222)\b",
         r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        r"installed CUDA driver < R\d+",
         r"requirement error: unsatisfied condition: (?:cuda|driver)",
         r"forward compatibility was attempted on non supported HW",
         r"CUDA Driver version found is \d+\. Minimum requirement",
@@ -23,6 +24,8 @@ SIGNATURE = Signature(
         r"cudaErrorCallRequiresNewerDriver|cudaErrorInsufficientDriver"
         r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice",
     ),
+    # A build of NCCL is too old there, or the driver.
+    unless=("cannot be captured in a graph",),
     confirm="nvidia-smi: Driver Version and CUDA Version; `ldd PROGRAM | grep -e nccl -e cudart`",
     cure=(
         "update the driver, or use a build for the CUDA version that nvidia-smi shows (or its "
