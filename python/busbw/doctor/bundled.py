@@ -21,8 +21,8 @@ from busbw.records import Record
 
 _MOST_BYTES = 1 << 20
 """Of all logs together: they are examined up to six times."""
-_ONCE_BYTES, _AROUND_UNSEEN = 8 << 20, 8
-"""Up to so much is examined once, and what is kept is not looked at again."""
+_TWICE_BYTES, _AROUND_TWICE = 8 << 20, 8
+"""Up to so much is examined once, and what is kept once again, which takes a second for each MiB of the logs."""
 _AROUND = (0, 2, 8, 30)
 """Lines before and behind each line of evidence that are kept, the fewest with which the same is told."""
 
@@ -42,12 +42,13 @@ def bundled(snapshot: Snapshot, records: tuple[Record, ...]) -> Bundled:
     bare = without_secrets(snapshot)
     logs = [each for each in snapshot.logs if not is_flight(each) and not (each.text is None and each.why)]
     size = sum(map(size_of, logs))
-    if not logs or size > _ONCE_BYTES:
+    if not logs or size > _TWICE_BYTES:
         return Bundled(bare, None if logs else True)
     found = examine(gather(snapshot, records))
     originals = {each.path: tuple(_lines(each)) for each in logs}
     if size > _MOST_BYTES:
-        return Bundled(_with_evidence(bare, originals, found, _AROUND_UNSEEN), None)
+        kept = _with_evidence(bare, originals, found, _AROUND_TWICE)
+        return Bundled(kept, None if EFFORT.is_spent else _loud(_examined(kept)) == _loud(found))
     said = _examined(bare)
     for around in _AROUND:
         if _loud(said) == _loud(found) or EFFORT.is_spent:

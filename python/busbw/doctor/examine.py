@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from busbw.base.secrets import hidden
 from busbw.doctor.alike import told_once
+from busbw.doctor.clues.how_it_ended import with_end
 from busbw.doctor.clues.init_sequels import with_init_sequels
 from busbw.doctor.clues.launch.interceptors import with_interceptors
 from busbw.doctor.clues.launch.restarts import with_restarts
@@ -18,7 +19,7 @@ from busbw.doctor.clues.network.listed_only import without_listed
 from busbw.doctor.clues.network.losses import with_losses
 from busbw.doctor.clues.network.one_host import on_one_host
 from busbw.doctor.clues.program.after_restart import with_meeting_through
-from busbw.doctor.clues.program.all_alike import with_all_alike
+from busbw.doctor.clues.program.all_alike import with_all_alike, without_open
 from busbw.doctor.clues.program.said_alone import with_said_alone
 from busbw.doctor.clues.releases.known_bugs import with_lost_tail
 from busbw.doctor.clues.releases.lost_files import with_lost_files
@@ -72,6 +73,7 @@ def examine(facts: Facts) -> tuple[Finding, ...]:
     found = with_init_sequels(with_sequels(with_clues(_with_slowdowns(with_restarts(met, facts), facts), facts)))
     found = with_said_alone(with_interceptors(with_lost_tail(found, facts), facts), facts)
     found = with_time_over(with_age(without_unneeded(with_lost_files(found, facts), facts), facts))
+    found = with_end(without_open(found), facts)
     found = told_once(_with_causes([with_writer(with_place(each)) for each in found]))
     # Evidence quotes logs and settings of others.
     return tuple(

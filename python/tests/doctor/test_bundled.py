@@ -71,14 +71,32 @@ def test_that_less_is_told_is_said(
     assert "it tells less" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("limit", "kept"), [("_MOST_BYTES", True), ("_ONCE_BYTES", False)])
-def test_large_logs_are_examined_once_and_larger_ones_keep_what_is_known_to_matter(
+def test_hangs_that_are_told_in_words_beside_a_matrix_stay_in_a_bundle(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, bundle = tmp_path / "job.log", tmp_path / "b.tar.gz"
+    log.write_text(
+        "Two cards of this box: sendrecv_perf hangs forever.\n\tGPU0\tGPU1\tNIC0\tCPU Affinity\n"
+        "GPU0\t X \tPIX\tPIX\t0-15\nGPU1\tPIX\t X \tPIX\t0-15\nWith NCCL_P2P_DISABLE=1 it works.\n"
+    )
+    assert main(["doctor", "--collect", str(bundle), "--log", str(log)]) == 0
+    assert "it tells less" not in capsys.readouterr().err
+    log.unlink()
+    assert main(["doctor", str(bundle)]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "p2p-hangs" in said
+    assert "GPU0 and GPU1 (PIX)" in said
+    assert "GPU2" not in said
+
+
+@pytest.mark.parametrize(("limit", "kept"), [("_MOST_BYTES", True), ("_TWICE_BYTES", False)])
+def test_large_logs_are_examined_twice_and_larger_ones_keep_what_is_known_to_matter(
     limit: str, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, limit, len(LOG) - 1)
     bundle = bundled(Snapshot("here", logs=(TextFile("job.log", LOG),)), ())
     text = bundle.snapshot.logs[0].text or ""
-    assert bundle.is_whole is None
+    assert bundle.is_whole is (True if kept else None)
     assert ("shard 3 is empty" in text) is kept
     assert "SeqNum=52" in text
     assert "hunter2hunter2" not in text

@@ -232,7 +232,10 @@ _ENDED = re.compile(
 )
 _SMALL = re.compile(r"\b(?:config\w*|tokenizer\w*|special tokens)\b.{0,40}\bsaved\b", re.IGNORECASE)
 """What is saved beside the weights, and first."""
-_RESULT = re.compile(r"\b(?:loss|acc\w{0,6}|ppl|perplexity|score|f1|bleu|map|reward)\b\W{1,3}\d", re.IGNORECASE)
+_RESULT = re.compile(
+    r"(?:\b|_)(?:loss|acc\w{0,6}|ppl|perplexity|score|f1|bleu|map|reward|runtime|samples_per_second)\b\W{1,3}\d",
+    re.IGNORECASE,
+)
 """A result ends what it is the result of; a checkpoint that is saved is named by its own."""
 _GLUED = re.compile(r"(?<=[\]\)s])(?=Traceback \(most|\[rank\d{1,7}\]: ?|\[E ProcessGroup|terminate called)")
 """Where an error begins behind a bar that had no end of line yet."""

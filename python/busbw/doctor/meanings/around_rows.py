@@ -113,7 +113,7 @@ Rank 0 has (?P<mine>\d{1,6}) params, while rank [1-9]\d{0,5} has inconsistent 0 
 {_WAKES} && {_TRAINS} ; a GPU's memory is full as the inference server wakes up: the trainer keeps its state, and what
  its allocator reserved, on the same GPUs ; {_WAKE_CURE}
 """,
-    "driver-too-old": r"""
+    "graph-capture": r"""
 NCCL cannot be captured in a graph && NCCL version (?P<nccl>2\.\d{1,3}\.\d{1,3}\+cuda(?:10\.\d|11\.[0-2]))\b ; this
  build of NCCL ({nccl}) cannot be captured in a CUDA graph: it was built with a CUDA older than 11.3 ;
  take an NCCL built for CUDA 11.3 or newer (pip install nvidia-nccl-cu11 or -cu12 as torch has it, a newer cupy), and
@@ -123,6 +123,8 @@ NCCL cannot be captured in a graph ; NCCL cannot be captured in a CUDA graph: it
  or the driver is older than R465 ;
  the line `NCCL version` tells its CUDA (+cuda11.0 is too old), nvidia-smi the driver. Take a build of NCCL for CUDA
  11.3 or newer, or update the driver. To go on at once: without CUDA graphs (vLLM: --enforce-eager)
+""",
+    "driver-too-old": r"""
 CUDA driver version is insufficient &&
  (?:Kernel Module(?: for x86_64)?\s{1,3}|Driver Version: )(?P<driver>\d{3}\.[\d.]{2,8}) &&
  libcudart\.so\.(?P<cuda>\d{1,2}(?:\.\d{1,2})?)\b ; the NVIDIA driver {driver} is too old for CUDA {cuda}, which this

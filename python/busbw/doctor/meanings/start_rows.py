@@ -8,6 +8,13 @@ _GROUP_CURE = (
     "Both nodes belong in one subnet (zone). Then fi_pingpong -p efa between them. Where one side alone reports it, "
     "its peer ended first"
 )
+_HIP_IPC = r"hipIpc(?:Get|Open)MemHandle\b[^\n]{0,40}(?:fail|invalid)"
+_HIP_CURE = (
+    "install amdgpu-dkms of the release that the program's ROCm has (amd-smi version; ls /dev/kfd), and boot with "
+    "amd_iommu=on iommu=pt. Then export HSA_FORCE_FINE_GRAIN_PCIE=1, and switch Above 4G and Resizable BAR on in the "
+    "BIOS. As a test, and until then, NCCL_P2P_DISABLE=1: data goes through the host's memory. RCCL need not be built "
+    "anew"
+)
 _TX_ERROR = r"(?:rxr|efa_rdm)_\w{2,30}error\w{0,20}\b[^\n]{0,60}\berr: \d{1,3}, prov_err: "
 _NESTED = r"\bsrun\b(?P<srun>(?:[^\n|;\\]|\\\n){1,600}?)\s(?P<mpirun>mpirun|mpiexec|prterun)\s"
 _ONE_TASK = (
@@ -133,8 +140,19 @@ host not found: (?:Name or service|Temporary failure) && (?:nc|wget|ping): bad a
 host not found: (?:Name or service|Temporary failure) && (?:nc|wget|ping): bad address '(?P<host>[\w.-]{1,120})' ; a
  host name cannot be resolved to an address: {host} ; {fix}
 """,
-    "cuda-ipc": r"""
-peer mapping resources exhausted|Cuda failure 711 && NCCL_P2P_DISABLE(?:=| set by environment to )1 ; {title} ; let
+    "iommu-fault": rf"""
+{_HIP_IPC} && Missing .{{1,3}}(?P<what>amd_iommu=on|iommu=pt).{{1,3}} from kernel ; processes cannot open the memory of
+ each other's AMD GPUs (hipIpcGetMemHandle fails): the kernel's driver or its settings do not give it, and {{what}} is
+ missing ; {_HIP_CURE}
+Missing .{{1,3}}(?P<what>amd_iommu=on|iommu=pt).{{1,3}} from kernel &&
+ !IO_PAGE_FAULT|DMAR:|AMD-Vi|ACSCtl ; the kernel was started without {{what}}, which RCCL
+ asks for: transfers between GPUs may stand still or arrive wrong ; boot with amd_iommu=on iommu=pt (on Intel
+ intel_iommu=on iommu=pt). Until then NCCL_P2P_DISABLE=1 as a test; ACS off on the PCIe switches where there are any
+""",
+    "cuda-ipc": rf"""
+{_HIP_IPC} && !expandable_segments|docker run|--pid ; processes cannot open the memory of each other's AMD GPUs
+ (hipIpcGetMemHandle fails): the kernel's driver, its settings or the containers do not give it ; {_HIP_CURE}
+peer mapping resources exhausted|Cuda failure 711 && NCCL_P2P_DISABLE(?:=| set by environment to )1 ; {{title}} ; let
  each process see at most eight GPUs: CUDA_VISIBLE_DEVICES (and -g 8), or several processes with GPUs of their own. The
  buffers of this process are mapped for all GPUs that it sees (ncclMemAlloc, cudaDeviceEnablePeerAccess), and
  NCCL_P2P_DISABLE=1, which is set here, does not change that

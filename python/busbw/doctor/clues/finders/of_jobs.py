@@ -24,6 +24,7 @@ from busbw.doctor.clues.launch.one_node_of_several import (
     launchers_on_one_node,
     one_name_of_hosts,
 )
+from busbw.doctor.clues.launch.over_the_gpus import more_than_gpus
 from busbw.doctor.clues.launch.own_endpoint import endpoint_of_each_node
 from busbw.doctor.clues.launch.pods import pending_pod, worker_not_ready
 from busbw.doctor.clues.launch.probes import killed_while_loading
@@ -59,6 +60,7 @@ from busbw.doctor.clues.memory.holders import held_by_another
 from busbw.doctor.clues.memory.rooms import held_before_start, of_allocator, of_llama
 from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
+from busbw.doctor.clues.network.announced import peer_announced
 from busbw.doctor.clues.network.between_hosts import mtu_differs, other_port_answers
 from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.common_end import end_that_counts
@@ -79,6 +81,7 @@ from busbw.doctor.clues.network.gpu_networks import network_of_another_kind
 from busbw.doctor.clues.network.helpers import receiver_of_tcpx
 from busbw.doctor.clues.network.interfaces import not_in_workers, not_listed
 from busbw.doctor.clues.network.kinds_apart import kinds_apart
+from busbw.doctor.clues.network.lost_in_midst import lost_in_midst
 from busbw.doctor.clues.network.mr_table import full_of_registrations
 from busbw.doctor.clues.network.nic_states import forced_relaxed
 from busbw.doctor.clues.network.octal import read_as_octal
@@ -109,6 +112,8 @@ from busbw.doctor.clues.network.ucx import built_without_cuda
 from busbw.doctor.clues.network.unshared import loopback_left, unshared_interfaces
 from busbw.doctor.clues.network.zones import closed_by_zone
 from busbw.doctor.clues.program.after_restart import refuses_other_size
+from busbw.doctor.clues.program.at_boundary import at_boundary
+from busbw.doctor.clues.program.at_exit import crashed_at_exit
 from busbw.doctor.clues.program.bars_apart import bars_apart
 from busbw.doctor.clues.program.batches import uneven_batches
 from busbw.doctor.clues.program.behind_init import first_collective
@@ -195,12 +200,13 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "wrong-interface": (
         *(one_address_of_two, within_one_host, first_is_tunnel, given_by_program, on_default_bridge),
         *(interface_with_address, addresses_of_ray),
+        peer_announced,
     ),
     "loopback-interface": (name_of_own_host, not_in_workers, given_by_program, loopback_left),
     "stuck-at-start": (tasks_overridden, without_srun),
     "stale-store": (spawned_twice, worlds_of_nodes, file_left_over),
     "engine-mismatch": (worlds_apart,),
-    "cuda-call-failed": (passes_with_other, stops_all, hidden_driver, launch_sizes),
+    "cuda-call-failed": (passes_with_other, stops_all, hidden_driver, launch_sizes, more_than_gpus),
     "weights-not-loaded": (names_apart,),
     "driver-not-loaded": (hidden_driver,),
     "driver-too-old": (hidden_driver, older_on_a_host),
@@ -223,7 +229,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(mtu_differs, lost_by_size, gid_of_program, gid_shifted, gid_that_works, keys_apart, limited_members),
         *(one_nic_alone, one_peer_alone),
     ),
-    "remote-error": (no_host_of_job,),
+    "remote-error": (no_host_of_job, lost_in_midst),
     "ibv-call-failed": (
         *(kinds_apart, refused_by_cgroup, size_by_hand, full_of_registrations, dmabuf_refused),
         *(gid_of_namespace, gid_of_nobody, gid_is_empty, gid_without_interface),
@@ -269,6 +275,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(waits_for_locks, launch_waits, decides_for_itself, resumed_apart, leaves_before, behind_main_process),
         *(uneven_batches, uneven_shards, bars_apart, ended_before, waits_for_loader, stacks_apart),
         *(lags_by_dumps, limit_was_lost, alone_after_training, stood_after_saving, out_of_step),
+        at_boundary,
     ),
     "pmi": (second_in_step,),
     "calls-differ": (skips_alone, decides_for_itself, resumed_apart, uneven_batches, uneven_shards),
@@ -292,7 +299,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "stands-still": (lost_slots, launch_waits, stacks_apart, first_collective),
     "imex": (node_apart, service_down, session_of_host, without_domain, without_racks),
     "crash-in-library": (passes_with_other, built_without_cuda),
-    "process-crashed": (passes_with_other, built_without_cuda),
+    "process-crashed": (passes_with_other, built_without_cuda, crashed_at_exit),
     "illegal-access": (passes_with_other, stops_all, beyond_positions, kernel_of_triton),
     "gpu-exception": (stops_all, faults_of_all),
     "mpi-launch": (closed_by_zone,),

@@ -35,6 +35,7 @@ _ROWS: tuple[tuple[str, str, frozenset[str], str], ...] = (
     ("iommu-translates", r"values that arrive are wrong", frozenset({"iommu-fault", "not-a-number"}), ""),
     # Rates between GPUs that their own bridges turn up to the root.
     ("iommu-fault", r"^PCI ACS is on", frozenset({"p2p-matrix"}), ""),
+    ("iommu-fault", r"hipIpcGetMemHandle", frozenset({"cuda-ipc", "nccl-warnings"}), r"hipIpc|CUDA IPC handle|p2p\.cc"),
     ("topology-hidden", "", frozenset({"no-gdr"}), ""),
     # A tray apart is what the masks of the others may tell of.
     ("fabric-not-joined", "", frozenset({"fabric-degraded"}), "healthMask"),

@@ -13,7 +13,7 @@ from busbw.doctor.finding import Evidence, Finding, Severity
 from busbw.doctor.shown_texts import Text, named, texts_of
 
 NAME = "watchdog-timeout"
-_OPEN = "; look at the ranks that say nothing"
+OPEN = "; look at the ranks that say nothing"
 """How the title ends where all that speak wait in one number, and nothing tells of the others."""
 _AT_WORK = ", and others wait for it ("
 """In titles that tell what the rank that others wait for does."""
@@ -68,7 +68,24 @@ def with_all_alike(findings: Sequence[Finding], facts: Facts) -> list[Finding]:
     """The findings; a timeout of ranks of which none lags sends to what is between them."""
     return [
         _told(each, facts)
-        if each.name == NAME and each.severity is not Severity.NOTE and each.title.endswith(_OPEN)
+        if each.name == NAME and each.severity is not Severity.NOTE and each.title.endswith(OPEN)
+        else each
+        for each in findings
+    ]
+
+
+_NAMES_ONE = re.compile(
+    r"\brank \d{1,6}(?: still\b| alone\b| (?:is|was|has|had|waits|stands|calls|lags|does|did|goes|went|ended|skips)\b)"
+    r"|^(?:one rank|the node of)\b"
+)
+"""Words in front of the collective's by which a title tells which rank it is."""
+
+
+def without_open(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings; a title that names the rank sends nobody to those that say nothing."""
+    return [
+        replace(each, title=each.title.removesuffix(OPEN))
+        if each.title.endswith(OPEN) and _NAMES_ONE.search(each.title.partition("a collective")[0])
         else each
         for each in findings
     ]
@@ -84,7 +101,7 @@ def _told(finding: Finding, facts: Facts) -> Finding:
     if job.counted and job.world <= max(ranks) and job.nodes == 1:
         job = _Job(0, 1, None)  # a log that was cut short names a part of the processes
     several = job.nodes > 1 or facts.several_nodes or on_several(texts)
-    plain = finding.title.removesuffix(_OPEN)
+    plain = finding.title.removesuffix(OPEN)
     if ranks == set(range(job.world)) and not (several and job.counted and job.nodes == 1):
         return _of_all(finding, plain, job, several=several, alone=on_one_host(facts, texts) is not None)
     hosts = _hosts(texts)

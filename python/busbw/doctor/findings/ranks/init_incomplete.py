@@ -58,7 +58,7 @@ def examine(facts: Facts) -> Iterator[Finding]:
         hosts = sorted({place.host for place in places if place.rank in open_ranks and place.host})
         fact = f"init began on {len(begun)} of {nranks} ranks and ended on {ended}"
         who = told or (waiting if ended else [])
-        title = fact + (f": rank {_ranks(who)} never {'began' if told else 'ended'}" if who else ": all of them wait")
+        title = fact + (f": rank {_ranks(who)} never {'began' if told else 'ended'}" if who else _all_of(facts, source))
         if told and _are_whole_hosts(places, nranks):
             title += ", unless the logs of their hosts were left out"
         # Nothing tells a rank that hangs from a log that ends while all is well, but for what comes after.
@@ -81,6 +81,12 @@ def examine(facts: Facts) -> Iterator[Finding]:
             _FIX,
             _PROOF, stage=Stage.DRIVER if cut_short else Stage.FAILURE,
         )  # fmt: skip
+
+
+def _all_of(facts: Facts, source: str) -> str:
+    """What became of ranks of which none ended its init: NCCL told its caller an error, or nobody says so."""
+    hits = {name for scan in facts.scans if scan.source == source for name in scan.hits}
+    return ": an error ended it" if hits & {"nccl-error", "nccl-internal"} else ": all of them wait"
 
 
 _OF_ONE_ID = (

@@ -44,6 +44,10 @@ _SMI = re.compile(
 _PROOF = Proof(
     instruction="run with NCCL_P2P_DISABLE=1; p2pBandwidthLatencyTest hangs or shows little where P2P is broken"
 )
+_MATRIX_ROW = re.compile(
+    r"^\W{0,4}GPU(?P<gpu>\d{1,2})[ \t]{1,12}(?P<cells>(?:(?:X|SYS|NODE|PHB|PXB|PIX)[ \t]{1,12}){2,64})"
+)
+"""A row of `nvidia-smi topo -m` without an NVLink, up to the columns of GPUs; those of NICs may follow."""
 _LOW = 0.6
 """Of the limit of power: kernels of NCCL that wait keep a GPU at 100 % and draw little."""
 _LINKS = re.compile(r"^\s{0,4}GPU\d{1,3}[ \t][^\n]{0,200}\bNV\d{1,2}\b|via P2P/\S{0,20}NVLS|NVLink P2P", re.MULTILINE)
@@ -158,7 +162,7 @@ def _by_word(facts: Facts) -> Iterator[Finding]:
         if any(each.severity is Severity.ERROR and each.holds is None for each in told) or "p2p-broken" in scan.hits:
             continue
         lines = next((shown.lines for shown in facts.shown if shown.source == log.source), ())
-        direct = _first(_DIRECT, lines, log.source) or _pairs(facts, log.source)
+        direct = _first(_DIRECT, lines, log.source) or _pairs(facts, lines, log.source)
         passes = _first(_TOLD_TO_PASS, lines, log.source)
         hangs = _first(_TOLD_TO_STAND, lines, log.source)
         if direct is None or passes is None or hangs is None or any(_LINKS.search(line) for line in lines):
@@ -178,8 +182,10 @@ def _by_word(facts: Facts) -> Iterator[Finding]:
         return
 
 
-def _pairs(facts: Facts, source: str) -> Evidence | None:
-    """GPUs of the machine's matrix that lie below one PCIe switch, where none has an NVLink."""
+def _pairs(facts: Facts, lines: Sequence[str], source: str) -> Evidence | None:
+    """GPUs of the machine's matrix that lie below one PCIe switch, where none has an NVLink; the log's own first."""
+    if (own := _own_pairs(lines, source)) is not None:
+        return own
     if facts.machine is None or facts.machine.nvlinks_per_gpu:
         return None
     near = [
@@ -188,6 +194,21 @@ def _pairs(facts: Facts, source: str) -> Evidence | None:
         if each.path in (PathType.PIX, PathType.PXB) and each.a.startswith("GPU") and each.b.startswith("GPU")
     ]
     return Evidence(f"below one PCIe switch: {', '.join(near[:4])}", source) if near else None
+
+
+def _own_pairs(lines: Sequence[str], source: str) -> Evidence | None:
+    """The same of a matrix in the log itself: a bundle of logs has no other machine than the one that made it."""
+    rows = [(number, row) for number, line in enumerate(lines, 1) if (row := _MATRIX_ROW.match(line))]
+    # Columns of NICs stand behind those of GPUs, each of which has a row.
+    gpus = {int(row["gpu"]) for _, row in rows}
+    near: dict[str, int] = {}
+    for number, row in rows:
+        for other, cell in enumerate(row["cells"].split()):
+            if cell in ("PIX", "PXB") and other > int(row["gpu"]) and other in gpus:
+                near.setdefault(f"GPU{row['gpu']} and GPU{other} ({cell})", number)
+    if not near:
+        return None
+    return Evidence(f"below one PCIe switch: {', '.join(list(near)[:4])}", source, min(near.values()))
 
 
 def _by_signs(facts: Facts) -> Iterator[Finding]:

@@ -24,6 +24,8 @@ SIGNATURE = Signature(
         r"cudaErrorCallRequiresNewerDriver|cudaErrorInsufficientDriver"
         r"|cudaErrorSystemDriverMismatch|cudaErrorCompatNotSupportedOnDevice",
     ),
+    # A build of NCCL is too old there, or the driver.
+    unless=("cannot be captured in a graph",),
     confirm="nvidia-smi: Driver Version and CUDA Version; `ldd PROGRAM | grep -e nccl -e cudart`",
     cure=(
         "update the driver, or use a build for the CUDA version that nvidia-smi shows (or its "

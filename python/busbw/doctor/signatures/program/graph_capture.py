@@ -7,6 +7,7 @@ SIGNATURE = Signature(
     stage=Stage.PROGRAM,
     title="a call is not allowed while a CUDA graph is captured",
     patterns=(
+        r"NCCL cannot be captured in a graph|not built with CUDA runtime >= 11\.3",
         r"legacy stream depend on a capturing",
         r"(?:not permitted|unsupported) when stream is capturing",
         r"CUDA graph captured",

@@ -21,8 +21,8 @@ SIGNATURE = Signature(
     explains=("p2p-broken", "wrong-results"),
     confirm="`dmesg | grep -i -e iommu -e dmar`; lspci -vvv | grep ACSCtl; p2pBandwidthLatencyTest",
     cure=(
-        "boot with iommu=pt (or intel_iommu=off, amd_iommu=off) and switch ACS off on the PCIe "
-        "switches (setpci, or the BIOS); until then NCCL_P2P_DISABLE=1"
+        "boot with iommu=pt, and switch ACS off on the PCIe switches (setpci, or the BIOS). Where that is not enough, "
+        "switch the IOMMU off (intel_iommu=off, amd_iommu=off). Until then NCCL_P2P_DISABLE=1"
     ),
     source="NCCL's troubleshooting page; the Linux kernel: drivers/iommu",
 )
