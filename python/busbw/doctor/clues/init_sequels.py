@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.signature import Stage
 
-_INIT, _NEVER, _WAIT = "init-incomplete", " never began", "all of them wait"
+_INIT, _NEVER = "init-incomplete", " never began"
+_OF_ALL = re.compile("all of them wait|an error ended it")
 _ALONE = "init began on 1 of "
 _OF_A_CALL = frozenset({"nccl-internal", "nccl-warnings", "cuda-call-failed", "ibv-call-failed"})
 _OF_CALLS = _OF_A_CALL | {"nccl-last-error", "nccl-error", "proxy-failure"}
@@ -40,7 +42,7 @@ def _told(finding: Finding, errors: Sequence[Finding]) -> Finding:
 
 def _breaks(cause: Finding, waiting: Finding) -> bool:
     """Whether that error may have ended the init: one of the machine whenever it was said, another one behind it."""
-    failed_call = cause.name in _OF_CALLS and _WAIT in waiting.title
+    failed_call = cause.name in _OF_CALLS and bool(_OF_ALL.search(waiting.title))
     if cause.name in _OF_A_CALL and waiting.title.startswith(_ALONE):
         failed_call = True
     if (cause.stage >= Stage.FAILURE and not failed_call) or cause.name == waiting.name:
