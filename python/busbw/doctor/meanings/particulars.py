@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.meanings.cluster_rows import CLUSTER_ROWS
 from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
+from busbw.doctor.meanings.scheduler_rows import SCHEDULER_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,9 @@ def _rows(text: str) -> Iterator[Particular]:
 
 
 def _all() -> dict[str, tuple[Particular, ...]]:
-    """By signature, the rows of all tables: those of jobs and machines first, which are the narrower ones."""
+    """By signature, the rows of all tables: of schedulers, clusters, jobs and machines first, as the narrower ones."""
     found: dict[str, tuple[Particular, ...]] = {}
-    for table in (JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
+    for table in (SCHEDULER_ROWS, CLUSTER_ROWS, JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS):
         for name, text in table.items():
             found[name] = (*found.get(name, ()), *_rows(text))
     return found

@@ -1,13 +1,29 @@
 """Slurm's own services do not work together."""
 
+import re
+from collections.abc import Mapping, Sequence
+
 from busbw.doctor.signature import Signature, Stage
+
+_PAIR = re.compile(r"=(?P<told>\d{1,9}):(?P<has>\d{1,9})\(hw\)")
+
+
+def _lacks(groups: Sequence[Mapping[str, str]]) -> bool:
+    """Whether more is said than that a node has more than slurm.conf names, as where its threads are left out."""
+    for each in groups:
+        pairs = [(int(pair["told"]), int(pair["has"])) for pair in _PAIR.finditer(each.get("differs", ""))]
+        if not pairs or any(told > has for told, has in pairs):
+            return True
+    return False
+
 
 SIGNATURE = Signature(
     name="slurm-setup",
     stage=Stage.LAUNCH,
     title="Slurm's own services fail: authentication (munge), credentials, clocks, its prolog, or its controller",
     patterns=(
-        r"Node configuration differs from hardware|gres/\w{2,20}: count (?:reported )?(?:lower|too low|higher)",
+        r"Node configuration differs from hardware(?P<differs>:? .{5,300})?",
+        r"gres/\w{2,20}: count (?:reported )?(?:lower|too low|higher)",
         r"Munge (?:encode|decode) failed",
         r"Job (?:prolog|epilog) failed|Slurmd could not |Kill task failed|Spank plugin failure"
         r"|Zero Bytes were transmitted|Authentication credential expired|Invalid authentication credential"
@@ -22,6 +38,7 @@ SIGNATURE = Signature(
         r"SPANK plugin \S{1,60} option \S{1,60} not found",
         r"plugin_load_from_file|cannot find \w{2,20} plugin for",
     ),
+    holds=_lacks,
     unless=("mpi/", "plugin name for mpi", "mpi_pm"),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
     cure=(
