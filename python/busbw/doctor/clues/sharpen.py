@@ -23,6 +23,7 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.around_rows import AROUND_ROWS
 from busbw.doctor.meanings.beside_rows import BESIDE_ROWS
 from busbw.doctor.meanings.clue_rows import CLUE_ROWS
+from busbw.doctor.meanings.cluster_clue_rows import CLUSTER_CLUE_ROWS
 from busbw.doctor.meanings.listed_rows import LISTED_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
 from busbw.doctor.meanings.start_rows import START_ROWS
@@ -57,7 +58,7 @@ def _rows(text: str) -> Iterator[Clue]:
 
 def _all() -> dict[str, tuple[Clue, ...]]:
     found: dict[str, tuple[Clue, ...]] = {}
-    for table in (AROUND_ROWS, BESIDE_ROWS, LISTED_ROWS, CLUE_ROWS, NODE_ROWS, START_ROWS):
+    for table in (AROUND_ROWS, BESIDE_ROWS, LISTED_ROWS, CLUE_ROWS, NODE_ROWS, START_ROWS, CLUSTER_CLUE_ROWS):
         for names, text in table.items():
             rows = tuple(_rows(text))
             for name in names.split():

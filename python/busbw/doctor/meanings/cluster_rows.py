@@ -4,11 +4,10 @@ from __future__ import annotations
 
 CLUSTER_ROWS = {
     "container-start": r"""
-file creation failed: \S{1,200}/(?P<file>lib[\w.+-]+|nvidia-[\w-]+): file exists ; the image itself holds a file of the
- driver ({file}), where the container toolkit puts the host's ; take it out of the image: no driver packages in the
- Dockerfile (nvidia-utils, libnvidia-compute, cuda-drivers), no docker commit of a container that ran with GPUs; rm the
- files and build anew. The driver always comes from the host
-connect to the Docker daemon ; Docker's daemon does not run on that host, or is looked for at another socket ;
+does not have storage\.|GCS bucket|gcsfuse.{0,80}(?:403|denied) ; the node's or pod's account may not read that bucket,
+ so that it cannot be mounted (gcsfuse) ; grant it Storage Object User on the bucket; with workload identity bind the
+ pod's service account to it (annotation iam.gke.io/gcp-service-account), and let the pod name that service account
+Cannot connect to the Docker daemon ; Docker's daemon does not run on that host, or is looked for at another socket ;
  systemctl start docker, and journalctl -u docker for why it ended; docker context ls and DOCKER_HOST for the socket
 permission denied while trying to connect to the docker ; this user may not use Docker: it is not in the group docker ;
  sudo usermod -aG docker USER and log in anew (id shows the group), on all hosts; or rootless Docker, or podman
@@ -63,6 +62,32 @@ user namespace not supported|No setuid installation ; Apptainer was installed wi
  users no namespaces of their own ; sysctl user.max_user_namespaces=15000 (and kernel.unprivileged_userns_clone=1,
  Ubuntu: kernel.apparmor_restrict_unprivileged_userns=0), or install apptainer-suid
 """,
+    "shm-full": r"""
+EmptyDir volume \W{0,2}(?P<volume>[\w.-]+)\W{0,2} exceeds the limit \W{0,2}(?P<limit>[\w.]+) ; the node evicted the
+ pod: its volume {volume} (memory at /dev/shm) grew over its sizeLimit, {limit} ; a larger sizeLimit, and as much more
+ in the pod's memory limit, which it counts to. Or fewer data loader workers and smaller prefetch; look for files that
+ stay in /dev/shm
+""",
+    "imex": r"""
+not ready in ComputeDomain|ComputeDomain Ready ; the node has not joined the job's ComputeDomain: its IMEX daemon does
+ not run or waits for the other nodes ; kubectl get computedomain -o yaml, and the logs of the computedomain-daemon
+ pods in the DRA driver's namespace. All nodes of the domain need one clique (label nvidia.com/gpu.clique), and
+ nvidia-imex of the host must be switched off
+""",
+    "driver-not-loaded": r"""
+Could not find any nv files ; Apptainer's --nv finds no driver on this host: it has no GPU (a login node), or its
+ libraries are not where ldconfig looks ; nvidia-smi on that host first, then ldconfig -p | grep libcuda. Start on a
+ node with GPUs (srun --gres=gpu:N), or name the libraries in nvliblist.conf
+did you configure the NVIDIA Container Toolkit|Incompatible (?:strategy|platform) detected ; the device plugin sees no
+ driver: its pod was not started by NVIDIA's container runtime, or the host has no driver ; nvidia-smi on the host
+ first. Then nvidia-ctk runtime configure --runtime=containerd --set-as-default and restart containerd, or
+ runtimeClassName: nvidia for the plugin; delete its pod
+""",
+    "ib-devices-missing": r"""
+is in use by|reload \w+ driver ; the RDMA driver (OFED) of the operator cannot replace the host's: modules of the host
+ still use it ; unload what the line names on that host (modprobe -r, services such as nvmf, iser, NFS over RDMA,
+ Lustre), set UNLOAD_STORAGE_MODULES=true in the NicClusterPolicy, or use the host's own driver. Drain the node before
+""",
     "disk-full": r"""
 failed to (?:register|extract|unpack|export) layer|/var/lib/(?:docker|containerd|containers)|overlay2|unpack(?:ing)?
  image ; the disk on which Docker or containerd keeps images is full ; docker system df, docker system prune -a (crictl
@@ -84,13 +109,13 @@ Queue \S{1,80} (?:doesn't exist|does not exist|not found|is inactive|is stopped)
  is not there, or not active ; kubectl get localqueue -n NAMESPACE and clusterqueue: correct the label
  kueue.x-k8s.io/queue-name, make the LocalQueue in that namespace, and see why its ClusterQueue is inactive (a
  ResourceFlavor or check that lacks)
-^(?!.*Insufficient).*didn't match (?:Pod's node affinity|node selector) ; no node has the labels that the pod asks for
- (node selector or affinity) ; kubectl get nodes --show-labels: correct the selector, or let the GPU operator and
- node-feature-discovery label the nodes
 NotTriggerScaleUp|max node group size reached ; no new node is made for the pod: the node group is at its largest, or
  no group fits what the pod asks for ; raise the maximum of the GPU node pool, or correct the pod's selector,
  tolerations and sizes, so that one pool fits
-vCPU (?:capacity|limit)|VcpuLimitExceeded|MaxSpotInstanceCount|(?<!Job)LimitExceeded|QuotaExceeded|approved
+^(?!.*Insufficient).*didn't match (?:Pod's node affinity|node selector) ; no node has the labels that the pod asks for
+ (node selector or affinity) ; kubectl get nodes --show-labels: correct the selector, or let the GPU operator and
+ node-feature-discovery label the nodes
+vCPU (?:capacity|limit)|VcpuLimitExceeded|MaxSpotInstanceCount|(?<!Job)(?<!Request)LimitExceeded|QuotaExceeded|approved
  .{0,60}quota|quota metrics|quota limits? ; the cloud's quota for this kind of machine is too small for what is asked ;
  have it raised for that region: AWS Service Quotas (vCPUs of P and G instances, spot apart), Azure Usage + quotas (the
  VM family's cores), Google IAM quotas (GPUs), OCI limits. Or ask for fewer, or in another region

@@ -25,7 +25,25 @@ PBS: job killed: (?:v?mem|pmem|pvmem) (?P<used>\d+kb) exceeded limit (?P<limit>\
  {used} of memory, and its limit is {limit} ; ask for more: -l select=N:ncpus=C:mem=500gb. Fewer data loader workers
  and less pinned memory need less
 """,
+    "slurm-setup": r"""
+User not found on host|look up username|(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on ; the user is
+ not known on a node of the job: its accounts (LDAP, sssd) are not reached there ; id USER on that node: restart sssd
+ or nslcd, mend the network to the directory, and leave the node out until then (--exclude). enable_nss_slurm
+ (LaunchParameters) lets Slurm itself tell the nodes who the user is
+""",
     "slurm-resources": r"""
+Illegal attribute or resource value|Unknown resource ; PBS does not know a resource of -l, or not that value ; qmgr -c
+ "list resource" and pbsnodes -a show their names: often -l select=N:ncpus=C:ngpus=G:mem=M in place of -l ngpus=G
+qsub: .{0,20}(?:violates|would exceed|exceeds) ; the job asks for more than its queue allows ; qstat -Qf QUEUE shows
+ the limits (resources_max, max_run): ask for less, or take another queue
+Unknown queue|Access to queue|Unauthorized Request|cannot use the queue|User cannot use|Bad UID ; the queue is not
+ there, or this user may not use it ; qstat -Q, bqueues or qconf -sql lists queues: correct -q, and have the user
+ allowed
+Job not submitted|Unable to run job ; the scheduler refuses the job's options ; correct the option that the line names
+ (bsub -h, qsub -help): resources by the names and in the form of this cluster (bsub -gpu num=N, -R "rusage[mem=M]")
+step for job \S+ Requested node configuration is not available ; the step asks for what its job was not given: nodes
+ (-N, -w), GPUs or processors ; scontrol show job -d JOB shows what it has: the same -N, --gres, --cpus-per-task in
+ srun as in sbatch; env | grep SLURM_ shows what an outer script set
 [Mm]emory specification can ?not be satisfied|[Mm]emory required by task is not available ; the job asks for more
  memory than a node, or the job itself, has to give (--mem, --mem-per-cpu, --mem-per-gpu) ; sinfo -o '%P %N %m' shows
  what nodes have: lower --mem (it is of each node), or --mem=0 for all of it. In a step ask for no more than the job
@@ -63,6 +81,16 @@ Requested node configuration is not available ; no node of the partition has tog
  --gres until one row fits, or take another partition
 """,
     "slurm-error": r"""
+BPF load error|[Mm]emlock.{0,40}BPF ; Slurm cannot load its program that gives a job its devices (BPF): slurmd's limit
+ on locked memory is too small, or BPF is forbidden ; LimitMEMLOCK=infinity in slurmd.service (systemctl daemon-reload,
+ restart slurmd), and no container or lockdown around slurmd that takes CAP_BPF away
+scope directory|dbus system daemon|system_bus_socket ; Slurm's daemon cannot make its group of resources (cgroup v2),
+ as it does not reach systemd (dbus) ; start dbus and systemd on that node. In a container IgnoreSystemd=yes in
+ cgroup.conf, with /sys/fs/cgroup writable. Then restart slurmd
+Task launch for \S+ failed on node (?P<node>[\w.-]+): (?P<why>(?:Socket timed out|Communication|Connection|Unable to
+ contact |No route|Unexpected).{0,60}) ; Slurm's daemon on node {node} does not answer ({why}), so that its tasks did
+ not start ; on that node: systemctl status slurmd, its log, load and dmesg; from another one nc -zv NODE 6818. Leave
+ it out until then (--exclude=NODE). Where all nodes say so: a firewall, or names that resolve otherwise there
 SLURM_MEM_PER_\w+,? .{0,80}mutually exclusive ; the job's memory is given in two ways at once: --mem, --mem-per-cpu and
  --mem-per-gpu exclude each other, also as variables of the sbatch around it ; give one of them, the same in sbatch and
  srun. Within a script or shell of Slurm: unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE before srun
@@ -81,6 +109,10 @@ pyxis: .{0,30}source path does not exist: (?P<path>\S+)|[Ii]nvalid --container-m
  create or mount it on all nodes, or correct the path, which is SOURCE:TARGET with the host's folder first
 """,
     "node-lost": r"""
+Node bootstrap error|protected mode ; new nodes of the cluster (ParallelCluster) fail while they come up, so that it
+ stops starting more ; their own log tells why: /var/log/cloud-init-output.log and chef-client.log in CloudWatch (a
+ script of OnNodeConfigured, no way to S3 or the internet, an image). Then pcluster update-compute-fleet --status
+ START_REQUESTED
 (?P<job>\[Auto Resume\]).{0,200}(?:[Rr]eplace|RETRYSTEP|requeue|new node) ; HyperPod found a node of the job unfit,
  replaces it, and starts the step again ; let the job go on from its last checkpoint. /var/log/aws/clusters and the
  cluster's events tell what the health check found there (GPU, EFA); sinfo -R shows the node's reason
@@ -93,6 +125,9 @@ Auto Resume ; HyperPod found a node of the job unfit, replaces it, and starts th
  its last checkpoint; the cluster's events tell what the health check found on that node
 """,
     "job-pending": r"""
+MISCONFIGURATION:(?P<why>[\w ]{3,60}\w) ; AWS Batch will never start the job as it is set up: {why} ; compare the job's
+ vCPUs, memory and GPUs with the types of its compute environment (some memory of each goes to the agent), its largest
+ size, and the instance role; then submit it anew
 PartitionTimeLimit|PartitionNodeLimit ; the job waits for ever: it asks for more time or nodes than its partition
  allows ; sinfo -o '%P %l %s', then scontrol update jobid=JOB TimeLimit=... (or NumNodes=...), or another partition
 maintenance ; the job waits for the end of a maintenance: with its time limit it would run into it ; scontrol show

@@ -53,9 +53,9 @@ def full_mount(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
     )
     if _INODES.search(text.text, max(0, found.start() - 400), found.start()):
         return Sharper(
-            f"{mount}{at} can hold no more files (df -i: {found['part']}% of {found['size']} inodes), whatever room it has",
-            f"delete or pack small files on {mount}{at}: caches, shards, checkpoints in many parts (find -xdev | cut -d/ "
-            "-f1-4 | sort | uniq -c shows where they lie), or write elsewhere. Deleting a few large files does not help",
+            f"{mount}{at} can hold no more files ({found['part']}% of {found['size']} inodes), whatever room it has",
+            f"delete or pack small files on {mount}{at}: caches, shards, checkpoints in many parts (find -xdev | cut "
+            "-d/ -f1-4 | sort | uniq -c shows where). Or write elsewhere. Deleting a few large files does not help",
             (text.evidence(found.start("device")),),
         )
     return Sharper(

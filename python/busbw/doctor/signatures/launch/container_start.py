@@ -41,6 +41,10 @@ SIGNATURE = Signature(
         r"spank: required plugin spank_pyxis",
         r"Error response from daemon: (?P<what>.{5,600})",
         r"OCI runtime (?:create|exec|start) failed: (?P<what>.{5,600})",
+        r"pyxis: (?P<what>container exited too soon.{0,80})",
+        r"(?P<what>Failed to pull image .{5,300})",
+        r"Error: (?P<what>(?:secret|configmap) \"\S{1,100}\" not found"
+        r"|couldn't find key \S{1,60} in (?:Secret|ConfigMap).{3,80})",
         r"(?P<what>Failed to create user namespace.{0,80}|No setuid installation found)",
         r"(?P<what>Cannot connect to the Docker daemon at \S{3,80})",
         r"(?P<what>permission denied while trying to connect to the docker)",
@@ -52,7 +56,8 @@ SIGNATURE = Signature(
         r"(?:apptainer|singularity).{0,20}FATAL:? +(?P<what>.{5,120})",
         r"FATAL: {2,}(?P<what>(?:container|could not open image|while|Unable to).{5,120})",
         r"exec /\S{1,100}: (?P<what>exec format error)",
-        r"nvidia-container-(?:cli|runtime)\S*: (?P<what>(?:container|mount|ldcache|input|namespace) error.{0,100})",
+        r"nvidia-container-(?:cli|runtime)\S*: "
+        r"(?P<what>(?:container|mount|ldcache|input|namespace|device|permission) error.{0,100})",
         r"(?P<what>MountVolume\.SetUp failed.{0,100})",
         r"\b(?P<what>ImagePullBackOff|ErrImagePull|FailedMount|FailedCreatePodSandBox|FailedAttachVolume)\b",
     ),

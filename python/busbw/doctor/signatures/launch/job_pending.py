@@ -43,6 +43,7 @@ SIGNATURE = Signature(
         r"^\s{0,8}(?P<why>Host's available GPU resources cannot meet.{0,60}"
         r"|Job(?:'s)? requirements? for (?:reserving )?resources? .{0,60}not satisfied.{0,40}"
         r"|Specified hosts? .{0,40}not (?:available|usable).{0,40})",
+        r"\"statusReason\" ?: ?\"(?P<why>MISCONFIGURATION:.{5,160}?)\"",
         r"^error reason +\d{1,6}: +.{0,60}error: (?P<why>.{5,120})",
     ),
     holds=lambda groups: any("why" in each for each in groups),

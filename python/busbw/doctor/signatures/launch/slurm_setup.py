@@ -8,13 +8,13 @@ from busbw.doctor.signature import Signature, Stage
 _PAIR = re.compile(r"=(?P<told>\d{1,9}):(?P<has>\d{1,9})\(hw\)")
 
 
-def _lacks(groups: Sequence[Mapping[str, str]]) -> bool:
-    """Whether more is said than that a node has more than slurm.conf names, as where its threads are left out."""
+def _has_more(groups: Sequence[Mapping[str, str]], lines: int) -> bool:
+    """Whether nothing is said but that a node has more than slurm.conf names, as where its threads are left out."""
+    more = 0
     for each in groups:
         pairs = [(int(pair["told"]), int(pair["has"])) for pair in _PAIR.finditer(each.get("differs", ""))]
-        if not pairs or any(told > has for told, has in pairs):
-            return True
-    return False
+        more += bool(pairs) and all(told <= has for told, has in pairs)
+    return more == lines
 
 
 SIGNATURE = Signature(
@@ -28,6 +28,7 @@ SIGNATURE = Signature(
         r"Job (?:prolog|epilog) failed|Slurmd could not |Kill task failed|Spank plugin failure"
         r"|Zero Bytes were transmitted|Authentication credential expired|Invalid authentication credential"
         r"|Incompatible versions of client and server code|Container runtime not configured",
+        r"User not found on host|Failed to look up username for uid=\d{1,9}",
         r"\b(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on\b|No (?:entry|user) for uid \d",
         r"(?:Rewound|Replayed|Expired) credential",
         r"Job credential (?:expired|revoked|replayed)|Invalid job credential",
@@ -38,7 +39,7 @@ SIGNATURE = Signature(
         r"SPANK plugin \S{1,60} option \S{1,60} not found",
         r"plugin_load_from_file|cannot find \w{2,20} plugin for",
     ),
-    holds=_lacks,
+    light=_has_more,
     unless=("mpi/", "plugin name for mpi", "mpi_pm"),
     confirm="munge -n | ssh NODE unmunge; timedatectl on both; scontrol ping; slurmd -C",
     cure=(

@@ -37,6 +37,8 @@ SIGNATURE = Signature(
         r"\b[Nn]ode\b.{0,60}(?:was lost|is lost|not reachable|unreachable|has gone away|went (?:down|away))",
         # HyperPod's agent, of a node that it found unfit.
         r"\[Auto Resume\].{0,160}(?:Action: ?Replace|RETRYSTEP|with a new node)",
+        # ParallelCluster's daemon, of nodes that do not come up.
+        r"Node bootstrap error: Node|Setting cluster into protected mode",
         r"Host EC2 \(instance \S+\) terminated",
         r"[Ii]nstance (?:was )?(?:terminated|stopped|retired|reclaimed|deallocated)",
     ),
