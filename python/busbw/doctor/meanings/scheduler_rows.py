@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+_NO_PYXIS = r"""
+(?:unrecognized|unknown|invalid) option\W{1,4}(?:--)?(?P<what>(?:no-)?container-\w[\w-]*) ; srun does not know
+ --{what}: pyxis is not loaded on this host ; install pyxis (spank_pyxis.so) and name it in plugstack.conf on the
+ login, submit and compute nodes alike; srun --help | grep container-image shows it. A module or another srun in PATH
+ may be without it
+"""
 _NO_WAY_BACK = r"""
 slurmstepd: error: .{0,20}(?:connect io|IO setup failed) ; the compute node cannot connect back to srun, which carries
  the tasks' output: a firewall or a wrong address on the host that srun runs on ; let the compute nodes connect to that
@@ -80,7 +86,9 @@ Requested node configuration is not available ; no node of the partition has tog
  processors, memory, GPUs, features ; sinfo -N -o '%N %c %m %G %f' shows what each has: lower --cpus-per-task, --mem or
  --gres until one row fits, or take another partition
 """,
-    "slurm-error": r"""
+    "bad-arguments": _NO_PYXIS,
+    "slurm-error": _NO_PYXIS
+    + r"""
 BPF load error|[Mm]emlock.{0,40}BPF ; Slurm cannot load its program that gives a job its devices (BPF): slurmd's limit
  on locked memory is too small, or BPF is forbidden ; LimitMEMLOCK=infinity in slurmd.service (systemctl daemon-reload,
  restart slurmd), and no container or lockdown around slurmd that takes CAP_BPF away
@@ -100,10 +108,6 @@ set by two different environment variables (?P<one>\w+=\S+) != (?P<other>\S+) ; 
  in sbatch and srun
 DOS line breaks|\^M\b|\\r\\n ; the script has the line ends of Windows (CR LF), which Slurm and the shell do not take ;
  dos2unix SCRIPT, or sed -i 's/\r$//' SCRIPT; let the editor and git keep LF (core.autocrlf=input)
-(?:unrecognized|unknown|invalid) option\W{1,4}(?:--)?(?P<what>(?:no-)?container-\w[\w-]*) ; srun does not know
- --{what}: pyxis is not loaded on this host ; install pyxis (spank_pyxis.so) and name it in plugstack.conf on the
- login, submit and compute nodes alike; srun --help | grep container-image shows it. A module or another srun in PATH
- may be without it
 pyxis: .{0,30}source path does not exist: (?P<path>\S+)|[Ii]nvalid --container-mounts argument: (?P<other>[^:\s]+) ; a
  folder that --container-mounts names is not on that node: {path}{other} ; ls it there (srun -N1 -w NODE ls PATH):
  create or mount it on all nodes, or correct the path, which is SOURCE:TARGET with the host's folder first

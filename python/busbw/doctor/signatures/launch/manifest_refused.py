@@ -20,5 +20,5 @@ SIGNATURE = Signature(
     cure="correct the field that is named (kubectl explain), and apply it again; no pod was made",
     cost="the job never starts",
     source="the API server of Kubernetes and kubectl",
-    explains=("kubernetes-event",),
+    explains=("kubernetes-event", "connection-refused", "connection-timeout"),
 )

@@ -30,7 +30,7 @@ def tell(groups: Groups) -> str:
 
 SIGNATURE = Signature(
     name="job-pending",
-    stage=Stage.LAUNCH,
+    stage=Stage.FAILURE,
     severity=Severity.WARNING,
     title="the job waits in the queue for what does not come by itself",
     patterns=(
