@@ -8,6 +8,7 @@ import pytest
 
 from busbw.doctor.finding import Severity
 from busbw.doctor.meanings.advice import own_advice
+from busbw.doctor.meanings.cluster_rows import CLUSTER_ROWS
 from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_errors import MACHINE
@@ -15,6 +16,7 @@ from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
 from busbw.doctor.meanings.particulars import PARTICULARS
 from busbw.doctor.meanings.program_errors import FAMILIES
+from busbw.doctor.meanings.scheduler_rows import SCHEDULER_ROWS
 from busbw.doctor.meanings.topics import is_dull
 from busbw.doctor.signatures import SIGNATURES
 
@@ -103,7 +105,7 @@ def test_what_is_known_of_the_sentence_stands_before_the_place_that_threw_it(tmp
 
 
 def test_rows_of_all_tables_count(tmp_path: Path) -> None:
-    tables = (JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS)
+    tables = (SCHEDULER_ROWS, CLUSTER_ROWS, JOB_ROWS, MACHINE_ROWS, LAUNCH_ROWS, ROWS)
     assert {name for table in tables for name in table} == set(PARTICULARS) <= set(SIGNATURES)
     assert "gfx" in loud("RuntimeError: hipErrorNoBinaryForGpu: no code object for gfx1100\n", tmp_path)[0].fix
     assert "TRITON" in loud("ptxas fatal   : Value 'sm_103a' is not defined for option 'gpu-name'\n", tmp_path)[0].fix

@@ -11,9 +11,9 @@ couldn't chdir to [`'](?P<folder>/[^'\n]{1,160})': [^\n]{3,60}: going to /tmp in
 """,
     "container-start": r"""
 file creation failed: \S{1,400}/(?P<file>lib[\w.+-]{2,60}|nvidia-[\w-]{2,40}): file exists ; the image itself holds a
- file of the driver ({file}), where the container toolkit puts the host's ; take it out of the image: no driver
- packages in the Dockerfile (nvidia-utils, libnvidia-compute, cuda-drivers), no docker commit of a container that ran
- with GPUs. rm the files and build anew: the driver always comes from the host
+ file of the driver ({file}), where the container toolkit puts the host's ; rm it in the image, and build that without
+ driver packages (nvidia-utils, libnvidia-compute, cuda-drivers). No docker commit of a container that ran with GPUs:
+ the driver always comes from the host
 (?:create|unshare) (?:a )?user namespace: No space left ; the host's limit of user namespaces is reached, so that no
  container starts: no disk is full ; sysctl -w user.max_user_namespaces=28633 (and in /etc/sysctl.d) on all nodes; lsns
  -t user shows what ended containers left behind

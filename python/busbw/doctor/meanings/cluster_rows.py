@@ -24,8 +24,8 @@ Multi-Attach|already (?:used by|exclusively attached|attached to) ; the volume c
  EFS, Filestore). For one pod: delete the old pod, or the VolumeAttachment of a node that is gone
 mount\.lustre|Can't parse NID|\.fsx\.[\w-]+\.amazonaws ; the Lustre volume cannot be mounted on that node: its client
  is missing, the server's name does not resolve there, or its ports are closed ; on the node: modprobe lustre (a client
- of that kernel), getent hosts of the server's name (DNS of the VPC), port 988 and 1018-1023 open in the security
- groups; then mount -t lustre by hand
+ of that kernel), and getent hosts of the server's name (DNS of the VPC). Open ports 988 and 1018-1023 in the security
+ groups, then try mount -t lustre by hand
 assign an IP address|allocate IP|no (?:more )?(?:available |free )?(?:IP|addresses)|(?:IP|address)\S* .{0,30}exhausted
  ; the network has no address left for the pod ; give it a larger range or subnet, and free what ended pods left
  (whereabouts: ippools and its reconciler; AWS: prefix delegation, or another subnet). The limit of the instance's
@@ -103,8 +103,8 @@ volume node affinity conflict ; the pod's volume is in another zone, or on anoth
  place the pods in the volume's zone (topology.kubernetes.io/zone), or make the volume anew with a storage class of
  volumeBindingMode WaitForFirstConsumer
 cannot allocate all claims|resourceclaim .{0,80}(?:not|pending) ; no node has devices that fulfil the pod's claims
- (DRA) ; kubectl get resourceslices,deviceclasses and kubectl describe resourceclaim: the DRA driver's kubelet plugin
- must run on the GPU nodes and list their devices; the class and selectors of the claim must fit them
+ (DRA) ; kubectl get resourceslices,deviceclasses and kubectl describe resourceclaim. The DRA driver's kubelet plugin
+ must run on the GPU nodes and list their devices, and the claim's class and selectors must fit them
 Queue \S{1,80} (?:doesn't exist|does not exist|not found|is inactive|is stopped) ; the queue (Kueue) that the job names
  is not there, or not active ; kubectl get localqueue -n NAMESPACE and clusterqueue: correct the label
  kueue.x-k8s.io/queue-name, make the LocalQueue in that namespace, and see why its ClusterQueue is inactive (a
@@ -127,8 +127,8 @@ InsufficientInstanceCapacity|Insufficient\w*Capacity|RESOURCE_POOL_EXHAUSTED|All
 """,
     "kubernetes-event": r"""
 BackoffLimitExceeded|reached the specified backoff limit ; the job's pods failed as often as they may (backoffLimit):
- their own error is in their logs ; kubectl get pods of the job and kubectl logs POD --previous of the one that failed
- first, kubectl describe pod for its exit code (137: memory). backoffLimit only says how often it is tried
+ their own error is in their logs ; kubectl logs POD --previous of the pod that failed first; kubectl describe pod
+ tells its exit code (137: memory). The limit only says how often it is tried
 FailedJobs|ReachedMaxRestarts|first failed job: (?P<job>\S+) ; a job of the JobSet failed, as often as it may: its
  pods' own error is in their logs ; kubectl logs of the pods of the first failed job, which the event names, and
  kubectl describe pod for exit codes. failurePolicy.maxRestarts only says how often it is tried

@@ -32,9 +32,12 @@ PBS: job killed: (?:v?mem|pmem|pvmem) (?P<used>\d+kb) exceeded limit (?P<limit>\
  and less pinned memory need less
 """,
     "slurm-setup": r"""
+unable to change to home directory (?P<home>\S+) ; PBS cannot start the job on that host: the user's home {home} is not
+ there ; mount the file system with the homes on that host and see that ls shows it; pbsnodes -o takes the host out
+ until then
 User not found on host|look up username|(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on ; the user is
- not known on a node of the job: its accounts (LDAP, sssd) are not reached there ; id USER on that node: restart sssd
- or nslcd, mend the network to the directory, and leave the node out until then (--exclude). enable_nss_slurm
+ not known on a node of the job: its accounts (LDAP, sssd) are not reached there ; id USER on that node must answer:
+ restart sssd or nslcd there, mend the network to the directory. Leave the node out until then. enable_nss_slurm
  (LaunchParameters) lets Slurm itself tell the nodes who the user is
 """,
     "slurm-resources": r"""
@@ -130,8 +133,8 @@ Auto Resume ; HyperPod found a node of the job unfit, replaces it, and starts th
 """,
     "job-pending": r"""
 MISCONFIGURATION:(?P<why>[\w ]{3,60}\w) ; AWS Batch will never start the job as it is set up: {why} ; compare the job's
- vCPUs, memory and GPUs with the types of its compute environment (some memory of each goes to the agent), its largest
- size, and the instance role; then submit it anew
+ vCPUs, memory and GPUs with the types of its compute environment (some memory of each goes to the agent). Look at its
+ largest size and the instance role, too, and submit the job anew
 PartitionTimeLimit|PartitionNodeLimit ; the job waits for ever: it asks for more time or nodes than its partition
  allows ; sinfo -o '%P %l %s', then scontrol update jobid=JOB TimeLimit=... (or NumNodes=...), or another partition
 maintenance ; the job waits for the end of a maintenance: with its time limit it would run into it ; scontrol show
@@ -160,11 +163,6 @@ GPU resources|not satisfied ; LSF finds no host with the GPUs that the job asks 
 chdir to (?P<folder>\S+?):? (?:No such|Permission) ; SGE put the job into error: its folder {folder} is not on the host
  that it was given ; mount it there, or submit from a folder that all hosts have (-wd, -cwd); then qmod -cj JOB clears
  the error
-""",
-    "unknown-error": r"""
-unable to change to home directory (?P<home>\S+) ; PBS cannot start the job on that host: the user's home {home} is not
- there ; mount the file system with the homes on that host and see that ls shows it; pbsnodes -o takes the host out
- until then
 """,
     "ssh-launch": r"""
 pam_slurm_adopt|no active jobs on this node ; Slurm allows ssh only to nodes on which the user's own job runs: it does

@@ -28,6 +28,7 @@ SIGNATURE = Signature(
         r"Job (?:prolog|epilog) failed|Slurmd could not |Kill task failed|Spank plugin failure"
         r"|Zero Bytes were transmitted|Authentication credential expired|Invalid authentication credential"
         r"|Incompatible versions of client and server code|Container runtime not configured",
+        r"pbs_mom.{0,60}unable to change to home directory \S{1,120}",
         r"User not found on host|Failed to look up username for uid=\d{1,9}",
         r"\b(?:uid|user|gid) \S{1,40} (?:not found|unknown|does not exist) on\b|No (?:entry|user) for uid \d",
         r"(?:Rewound|Replayed|Expired) credential",
