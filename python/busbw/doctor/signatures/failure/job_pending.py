@@ -13,18 +13,18 @@ _STUCK = (
     r"|Nodes required for job are DOWN, DRAINED[^()]{0,80}"
 )
 """Reasons of Slurm that no free node ends; Priority, Resources, Dependency and BeginTime pass by themselves."""
-_MANY = 8
+_MANY = 6
 """More rows than that are of a whole cluster, and not of one job."""
 
 
 def is_of_others(groups: Groups, lines: int) -> bool:
-    """Whether the list is of many jobs, or of some that run: it is looked at, and not what failed."""
-    return lines > _MANY or any("runs" in each for each in groups)
+    """Whether the list is of a whole cluster: it is looked at, and is not what failed."""
+    return lines > _MANY
 
 
 def tell(groups: Groups) -> str:
     """With the scheduler's reason."""
-    why = next(each["why"] for each in groups if "why" in each)
+    why = next((each["why"] for each in groups if "why" in each), "")
     return f"the job waits in the queue for what does not come by itself: {why}"
 
 
@@ -37,7 +37,6 @@ SIGNATURE = Signature(
         # Rows of squeue, and scontrol show job.
         rf"\bPD +[\d:-]{{4,12}} +\d{{1,6}} +\((?P<why>{_STUCK})\)",
         rf"\bJobState=PENDING Reason=(?P<why>{_STUCK})",
-        r"\bR +(?P<runs>\d[\d:-]{3,12}) +\d{1,6} +[a-z][\w.,\[\]-]{0,200}\s*$",
         # qstat -f of PBS; bjobs -l of LSF; qstat -j of SGE.
         r"\bcomment = (?P<why>Can Never Run: .{5,120})",
         r"^\s{0,8}(?P<why>Host's available GPU resources cannot meet.{0,60}"
@@ -46,7 +45,6 @@ SIGNATURE = Signature(
         r"\"statusReason\" ?: ?\"(?P<why>MISCONFIGURATION:.{5,160}?)\"",
         r"^error reason +\d{1,6}: +.{0,60}error: (?P<why>.{5,120})",
     ),
-    holds=lambda groups: any("why" in each for each in groups),
     light=is_of_others,
     tell=tell,
     confirm="scontrol show job JOB (Slurm), qstat -f (PBS), bjobs -l (LSF), qstat -j (SGE)",
