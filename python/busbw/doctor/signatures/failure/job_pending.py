@@ -45,6 +45,7 @@ SIGNATURE = Signature(
         r"\"statusReason\" ?: ?\"(?P<why>MISCONFIGURATION:.{5,160}?)\"",
         r"^error reason +\d{1,6}: +.{0,60}error: (?P<why>.{5,120})",
     ),
+    soft=True,
     light=is_of_others,
     tell=tell,
     confirm="scontrol show job JOB (Slurm), qstat -f (PBS), bjobs -l (LSF), qstat -j (SGE)",
