@@ -88,8 +88,8 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
         ),
         (
             "soft",
-            "connection-backlog connection-returned driver-upgrade gdrcopy hcoll job-pending killed-by-launcher kubernetes-event "
-            "not-a-number openib-unused p2p-broken "
+            "connection-backlog connection-returned driver-upgrade gdrcopy hcoll job-pending killed-by-launcher "
+            "kubernetes-event not-a-number openib-unused p2p-broken "
             "probe-failed remote-error returned-error server-waits stale-id stands-still store-lost ucc-context",
         ),
         (
