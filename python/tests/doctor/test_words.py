@@ -89,7 +89,8 @@ def test_a_line_of_something_else_is_left_to_others(name: str, line: str) -> Non
         ),
         (
             "soft",
-            "connection-backlog connection-returned driver-upgrade gdrcopy hcoll killed-by-launcher kubernetes-event "
+            "connection-backlog connection-returned driver-upgrade gdrcopy hcoll job-pending killed-by-launcher "
+            "kubernetes-event "
             "memory-fragments mpi-setup mpi-shared-file network-tables not-a-number openib-unused p2p-broken "
             "probe-failed remote-error returned-error server-waits service-missing stale-id stands-still store-lost"
             " ucc-context",

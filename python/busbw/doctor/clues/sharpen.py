@@ -23,6 +23,7 @@ from busbw.doctor.finding import Cost, Evidence, Finding, Severity
 from busbw.doctor.meanings.around_rows import AROUND_ROWS
 from busbw.doctor.meanings.beside_rows import BESIDE_ROWS
 from busbw.doctor.meanings.clue_rows import CLUE_ROWS
+from busbw.doctor.meanings.cluster_clue_rows import CLUSTER_CLUE_ROWS
 from busbw.doctor.meanings.kernel_rows import KERNEL_ROWS
 from busbw.doctor.meanings.listed_rows import LISTED_ROWS
 from busbw.doctor.meanings.node_rows import NODE_ROWS
@@ -70,6 +71,7 @@ _TABLES = (
     NODE_ROWS,
     START_ROWS,
     TRAINING_CLUES,
+    CLUSTER_CLUE_ROWS,
 )
 """In the order in which their rows are tried."""
 

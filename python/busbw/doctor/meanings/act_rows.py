@@ -16,9 +16,9 @@ running on the node, Delegate=yes in slurmd.service; restart slurmd
 munge|credential|\bcred\b|\bauth\b|auth(?:entication|_)|token|jwks?|OAUTH|Security violation|signature ; Slurm's \
 authentication failed ; the same munge.key on all nodes, munged running, clocks in step (chronyc tracking); restart \
 slurmd
-\bgres\b|gres/|GPU|gpu|nvml|AutoDetect|MIG\b|shard|SHARING|\bMPS\b|Links|Cores? spec ; Slurm's list of GPUs does not \
-fit the node ; compare nvidia-smi -L and slurmd -G with gres.conf (File=, Cores=, AutoDetect=nvml) and slurm.conf \
-(Gres=, GresTypes=); restart slurmd, then resume the node
+\bgres\b|gres/|\bGPUs?\b(?![-\d\[])|(?:\b|_)gpus?\b(?![-\d\[])|nvml|AutoDetect|MIG\b|shard|SHARING|\bMPS\b|\
+Links|Cores? spec ; Slurm's list of GPUs does not fit the node ; compare nvidia-smi -L and slurmd -G with gres.conf \
+(File=, Cores=, AutoDetect=nvml) and slurm.conf (Gres=, GresTypes=); restart slurmd, then resume the node
 \bpmix?\d?\b|PMIx|pmi2|tree_|\bkvs\b|mpi/ ; what starts MPI's processes under Slurm (PMI) failed ; srun --mpi=list, \
 and take the kind that this MPI was built for (pmix, pmi2); the same PMIx library on all nodes; \
 SLURM_PMIX_DIRECT_CONN=false where nodes cannot reach each other by names

@@ -292,7 +292,9 @@ arguments of all ranks
 MPI_ERR_SPAWN ; MPI could not start processes ; more slots; the program's path on all hosts
 """
 _NUMBER = re.compile(
-    r"\berrno\W{0,4}(?:code\W{0,2})?-?(\d{1,3})\b|\b(?:RC|ret|rc|err|status|retcode|returned)\W{0,3}-(\d{1,3})\b"
+    r"\berrno\W{0,4}(?:code\W{0,2})?-?(\d{1,3})\b"
+    # -1 of a call tells that it failed, and not EPERM.
+    r"|\b(?:RC|ret|rc|err|status|retcode|returned)\W{0,3}-(?<!rc=-(?=1\b))(\d{1,3})\b"
 )
 _NUMBERED = re.compile(r"(?:failure|error)\W{0,3}\d{1,4}\b", re.IGNORECASE)
 _ERRNO = {int(row.split()[0]): row.split(" ", 1)[1] for row in _SYSTEM.strip().splitlines()}

@@ -100,7 +100,10 @@ error|XFS.{0,40}(?:corrupt|shut ?down) ; a disk fails or its file system was set
 smart-log of it; fsck after unmounting, replace the disk; write elsewhere meanwhile
 \b(?:evicted|LustreError|ldlm_|ptlrpc) ; the host lost its connection to Lustre ; lfs check servers; the network of \
 that host and the load of the servers
-nfs: server|NFS.{0,30}(?:timed out|not responding)|[Ss]tale file handle ; a server of NFS does not answer ; look at \
+[Ss]tale (?:NFS )?file handle ; a file or folder was removed, replaced or exported anew on the server while this \
+host had it open (stale handle) ; open it by its path again: no process may delete or rename checkpoints and links \
+that others read. Where all paths of the mount say so, the server exported it anew: umount -f and mount it on that host
+nfs: server|NFS.{0,30}(?:timed out|not responding) ; a server of NFS does not answer ; look at \
 that server and the way to it; mount again
 nvidia-uvm: .{0,80}(?:fault|fatal|NV_ERR) ; the driver's manager of unified memory failed ; end the processes of \
 that GPU, then rmmod and modprobe nvidia-uvm, or reboot; free host memory; update the driver

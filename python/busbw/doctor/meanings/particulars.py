@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.finding import Finding, Severity
+from busbw.doctor.meanings.cluster_rows import CLUSTER_ROWS
 from busbw.doctor.meanings.device_rows import DEVICE_ROWS
 from busbw.doctor.meanings.job_rows import JOB_ROWS
 from busbw.doctor.meanings.launch_rows import LAUNCH_ROWS
 from busbw.doctor.meanings.machine_rows import MACHINE_ROWS
 from busbw.doctor.meanings.mpi_rows import MPI_ROWS
 from busbw.doctor.meanings.particular_rows import ROWS
+from busbw.doctor.meanings.scheduler_rows import SCHEDULER_ROWS
 from busbw.doctor.meanings.serving_rows import SERVING_ROWS
 from busbw.doctor.meanings.torch_rows import TORCH_ROWS
 from busbw.doctor.meanings.training_rows import TRAINING_ROWS
@@ -44,6 +46,8 @@ TABLES = (
     SERVING_ROWS,
     TRAINING_ROWS,
     DEVICE_ROWS,
+    SCHEDULER_ROWS,
+    CLUSTER_ROWS,
     JOB_ROWS,
     MPI_ROWS,
     MACHINE_ROWS,

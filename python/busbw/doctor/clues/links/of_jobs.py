@@ -56,6 +56,13 @@ OF_JOBS = (
         "memlock", re.compile(""), frozenset({"mpi-network"}), re.compile(r"locked memory|memlock|ibv_\w+\(\) failed")
     ),
     Link("driver-not-loaded", re.compile(r"cannot be built for"), frozenset({"build-failed"})),
+    # Without GPUs a container would start: what it is refused is why it does not.
+    Link(
+        "container-start",
+        re.compile(r"container creation failed|could not open image|user namespace"),
+        frozenset({"driver-not-loaded"}),
+        re.compile(r"nv files"),
+    ),
     Link("disk-full", re.compile("pyxis writes"), frozenset({"container-start"})),
     # What the plugin of a node drops it does not offer to the scheduler.
     Link("ib-devices-missing", re.compile(r"RDMA device plugin drops"), frozenset({"slurm-resources"})),

@@ -23,6 +23,7 @@ _NO_DISK = re.compile(r"^(?:/dev/loop|squashfs|udev|devtmpfs|tmpfs|shm|efivarfs)
 _PROMPT = re.compile(r"^(?:\[?\w{1,32}@)(?P<host>[A-Za-z][\w.-]{0,60}?)[: ][^\n]{0,80}[$#] ?(?:df|ssh)\b", re.MULTILINE)
 _ENROOT = re.compile(r"pyxis|enroot")
 _JOINED = re.compile(r"\b(?P<some>\d{1,6})/(?P<all>\d{1,6}) clients joined")
+_INODES = re.compile(r"\bInodes\s{1,12}IUsed\b(?![\s\S]{0,400}?\b(?:Used|Size)\s{1,12})")
 _FULL, _MOST = 99, 400
 
 
@@ -50,6 +51,13 @@ def full_mount(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper
         if of_enroot
         else f"{finding.fix[:1].upper()}{finding.fix[1:]}"
     )
+    if _INODES.search(text.text, max(0, found.start() - 400), found.start()):
+        return Sharper(
+            f"{mount}{at} can hold no more files ({found['part']}% of {found['size']} inodes), whatever room it has",
+            f"delete or pack small files on {mount}{at}: caches, shards, checkpoints in many parts (find -xdev | cut "
+            "-d/ -f1-4 | sort | uniq -c shows where). Or write elsewhere. Deleting a few large files does not help",
+            (text.evidence(found.start("device")),),
+        )
     return Sharper(
         f"{mount}{at} is full ({found['part']}% of {found['size']}{elsewhere}){what}{lost}",
         f"free space on {mount}{at}: {images}du -xh -d2 {mount} | sort -h shows what lies there, and lsof +L1 what "

@@ -14,7 +14,7 @@ SIGNATURE = Signature(
         r"DUE TO (?P<why>TIME LIMIT)",
         r"CANCELLED AT .{0,40}DUE TO (?!NODE|SIGNAL)(?P<why>[A-Z ]{3,30})",
         r"JOB \S+ ON \S+ CANCELLED AT",
-        r"DUE TO (?P<why>PREEMPTION)",
+        r"DUE TO (?P<why>PREEMPTION)\b",
         r"(?<![/\w])(?P<why>preempted)(?![/\w])",  # "preempted/died/restarted": who guesses at reasons
         r"(?<!status: )(?<!code = )(?P<why>DeadlineExceeded)(?!Error)",
         r"Received 1 death signal|SIG(?:INT|HUP) death signal",

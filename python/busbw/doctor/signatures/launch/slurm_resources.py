@@ -11,6 +11,14 @@ SIGNATURE = Signature(
         r"available GPUs \d+ is less than .{0,20}desired GPUs",
         r"couldn't assign flavors|insufficient (?:unused )?quota|podset .{0,40}(?:quota|not fit)"
         r"|workload .{0,60}not admitted",
+        r"Queue \S{1,80} (?:doesn't exist|does not exist|is inactive|is stopped)",
+        # PBS, LSF and SGE.
+        r"qsub: (?:Illegal attribute|Unknown (?:queue|resource)|Unauthorized Request|Job (?:violates|exceeds)"
+        r"|would exceed|Bad UID|Access to queue)",
+        r"\bJob not submitted\b|^Unable to run job: .{5,120}",
+        # Clouds and their autoscalers.
+        r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded|Out of host capacity|InsufficientHostCapacity"
+        r"|limited EC2 capacity|NotTriggerScaleUp|FailedScaleUp|ResourcesUnavailableError",
         r"QuotaReached|exceed\w* (?:the )?quota|(?<!disk )quota (?:limit|exceeded)(?!.{0,20}OSTs)",
         r"No available node types can fulfill",
         r"(?:Cannot provide|Waiting for creating|[Tt]imed out.{0,40}) ?(?:a |the )?placement group",

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         r"(?P<what>Permission denied \((?:publickey|password|keyboard|gssapi).{0,60})",
         r"\bssh\b.{0,160}returned non-zero exit status (?P<what>255)",
         r"(?P<what>REMOTE HOST IDENTIFICATION HAS CHANGED)",
+        r"(?P<what>Access denied by pam_slurm_adopt)",
         r"(?P<what>kex_exchange_identification: .{5,80})",
         r"pdsh@\S{1,60}: (?!\S{1,80} ssh exited with exit code (?!255\b))(?P<what>.{5,100})",
     ),

@@ -16,12 +16,16 @@ def _holds(groups: Sequence[Mapping[str, str]]) -> bool:
     """Whether such a limit is told, and memory ran out where no allocator tells how much of a GPU is in use."""
     limits = [size for each in groups if (size := _bytes(each)) > 0]
     names = {name for each in groups for name in each}
-    return bool(limits) and min(limits) < _ENOUGH and "full" in names and "used" not in names
+    low = bool(limits) and min(limits) < _ENOUGH
+    return (low or "asked" in names) and "full" in names and "used" not in names
 
 
 def tell(groups: Sequence[Mapping[str, str]]) -> str:
     """How low the limit is."""
     low = min((size for each in groups if (size := _bytes(each)) > 0), default=0)
+    if not low:
+        asked = next(each["asked"] for each in groups if "asked" in each)
+        return f"the job's limit on virtual memory ({asked}) is too low: CUDA reserves far more than it uses"
     return f"the limit on virtual memory (ulimit -v, {low / 2**30:.0f} GiB) is too low: CUDA reserves far more of it"
 
 
@@ -36,6 +40,7 @@ SIGNATURE = Signature(
         r"\bMax address space\s{1,20}(?P<limit>\d{8,18})\s",
         r"^\s*AS\s{1,8}address space limit\s{1,20}(?P<limit>\d{8,18})\s",
         r"\bRLIMIT_AS\b\D{1,12}(?P<limit>\d{8,18})\b",
+        r"\b(?P<asked>h_vmem|s_vmem|pvmem)(?:=|\b.{0,20}\blimit exceeded)",
         r"(?P<full>Cuda failure (?:2 )?'out of memory'|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
         r"|cudaErrorMemoryAllocation|cudaGetDeviceCount.{0,160}"
         r"Error 2: out of memory)",

@@ -11,6 +11,8 @@ SIGNATURE = Signature(
         r"(?P<what>\b(?:API key|(?:access|auth|refresh|bearer|HF)[ _-]token|credentials?|licen[sc]e)\b.{0,40}"
         r"(?:invalid|expired|missing|not found|failed|refused).{0,40})",
         r"(?P<what>(?:Invalid|Unable to locate|No valid|Missing) (?:credentials|API key|token).{0,40})",
+        r"\(AccessDenied\w{0,12}\) when calling the (?P<what>\w{3,60} operation.{0,80})",
+        r"(?P<what>googleapi: Error 403.{0,80})",
         r"(?P<what>(?:gated repo|Access to model .{2,60} is restricted))",
     ),
     unless=("pyxis", "imagepull", "manifest", "registry", "docker", "job credential", "munge", "retrying", "warning"),

@@ -25,6 +25,8 @@ SIGNATURE = Signature(
         "shm",
         "nccl",
         "shared memory",
+        "user namespace",
+        "bpf load",
     ),
     confirm="df -h; df -i; quota",
     cure="free space where checkpoints, caches or TMPDIR lie, or set TMPDIR elsewhere",

@@ -14,6 +14,9 @@ SIGNATURE = Signature(
         r"missing RDMA device spec for device \S{1,40}, RDMA device \S{1,20} not found",
         # Modules of one release of OFED beside those of another.
         r"\b(?:mlx[45]_\w+|(?:ib|rdma)_\w+): (?:disagrees about version of symbol|Unknown symbol)",
+        # The driver's container of the network operator.
+        r"Module (?P<module>mlx[45]_\w{2,20}|ib_\w{2,20}|rdma_\w{2,20}) is in use by: (?P<by>[\w ,]{2,80})",
+        r"Failed to reload (?:MOFED|OFED|DOCA).{0,20} driver",
         r"Error: network IB not found",
         r"NET/IB : Unable to query (?:device|port)",
         r"ibv_query_(?:device|port).{0,60}Operation not permitted",

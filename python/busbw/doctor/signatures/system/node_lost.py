@@ -35,6 +35,10 @@ SIGNATURE = Signature(
         r"Timed out waiting for .{0,40}(?:raylet|daemon) .{0,40}(?:to|on)",
         r"\b[Hh]ost\b.{0,60}(?:is unreachable|was unreachable|is down|is lost|was lost)\b|TERM_UNKNOWN",
         r"\b[Nn]ode\b.{0,60}(?:was lost|is lost|not reachable|unreachable|has gone away|went (?:down|away))",
+        # HyperPod's agent, of a node that it found unfit.
+        r"\[Auto Resume\].{0,160}(?:Action: ?Replace|RETRYSTEP|with a new node)",
+        # ParallelCluster's daemon, of nodes that do not come up.
+        r"Node bootstrap error: Node|Setting cluster into protected mode",
         r"Host EC2 \(instance \S+\) terminated",
         r"[Ii]nstance (?:was )?(?:terminated|stopped|retired|reclaimed|deallocated)",
     ),
