@@ -136,6 +136,7 @@ CAME_THROUGH = {
     """,
     "h110": "bridged-pair ctrl-c-and-anew smaller-batch perftest-inline geforce-p2p power-at-makers-limit",
     "h112": "old-id-removed",
+    "h183": "xla-came-late",
     "h144": """
         acs-beside-switches no-rdma-within-one-domain bridge-on-and-off algorithms-in-turn
         one-node-with-a-bridge-for-guests provoked-in-tests-that-pass one-link-pulled-once row-remapped-long-ago

@@ -29,7 +29,7 @@ def test_a_line_that_may_speak_of_trouble_is_shown_as_unseen(
         ('time="2026-11-01T10:10:10Z" level=error msg="flux: 7"', "container-start"),
         ("[ERROR] Could not find the flux", "container-start"),
         ("ERROR: check_flux: flux is 7. FaultCode: NHC2001", "health-check"),
-        ("ERROR Found 7 faulty memory elements on GPU 3", "gpu-memory-error"),
+        ("ERROR Counted 7 odd memory elements on GPU 3", "gpu-memory-error"),
         ("ERROR Detected clocks event due to thermal violation in GPU 7.", "gpu-slowdown"),
         ("pynvml.NVMLError_Flux: Flux", UNKNOWN),
         ('x-7 {"level":"error","ts":"2026-11-01","msg":"flux"}', UNKNOWN),
