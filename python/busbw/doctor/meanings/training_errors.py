@@ -20,8 +20,8 @@ scaled_\w{3,50}_cuda|xentropy_cuda|dropout_layer_norm|rotary_emb|flash_attn_2_cu
 transformer_engine_torch|grouped_gemm_backend|selective_scan_cuda|causal_conv1d_cuda|deep_ep_cpp)\b|custom CUDA \
 extension \w{3,60} (?:module )?(?:is|was) not found ; a package is there \
 without its compiled part for the GPU: no package of that name can be installed ; build the package itself from source \
-on a machine with nvcc, for the PyTorch that is there: pip install -v --no-build-isolation --no-cache-dir (apex: with \
-APEX_CPP_EXT=1 APEX_CUDA_EXT=1, or --config-settings --build-option=--cpp_ext, and =--cuda_ext). An image of NGC has \
+on a machine with nvcc: pip install -v --no-build-isolation --no-cache-dir, with the PyTorch that is there. Apex wants \
+APEX_CPP_EXT=1 APEX_CUDA_EXT=1, or --config-settings --build-option=--cpp_ext, and =--cuda_ext. An image of NGC has \
 it; or take the implementation of PyTorch (Megatron: --no-gradient-accumulation-fusion)
 bitsandbytes CUDA binary|libbitsandbytes_\w{3,20}\.so|CUDA Setup failed despite|Configured CUDA binary not found ; \
 bitsandbytes has no library for the CUDA version of this PyTorch ; pip install -U bitsandbytes (newer releases have \
@@ -52,8 +52,7 @@ this run is given ; give the run the value of the checkpoint (--use-checkpoint-a
 tensor or pipeline sizes save and load it as a distributed checkpoint (--ckpt-format torch_dist), or convert it \
 (tools/checkpoint/convert.py)
 \.idx and \.bin files|bad (?:header|version), cannot read ; the indexed data is not at the path that was given, or not \
-whole on this host ; the path of --data-path is a prefix: no .bin or .idx at its end, and mostly _text_document before \
-that. ls PREFIX.bin PREFIX.idx on the host of that rank: all nodes must see both. Else make them (preprocess_data.py)
+whole on this host ; the path of --data-path is a prefix: no .bin or .idx at its end, and mostly _text_document before that. See ls PREFIX.bin PREFIX.idx on the host of that rank: all nodes must see both. Else make them (preprocess_data.py)
 [Nn]umber of micro-?batches .{0,20}is not divisible by pipeline ; the number of micro batches is no multiple of the \
 pipeline's stages, as the interleaved schedule wants it ; global batch = micro batch * data parallel size * a multiple \
 of the pipeline size. Or no virtual stages (--num-layers-per-virtual-pipeline-stage left out)
@@ -113,8 +112,7 @@ GPTDataset_indices|-GPTDataset-\w{1,20}-\w{1,40}_index|_(?:doc|sample|shuffle)_i
 built on another host, and this host does not see that folder ; give --data-cache-path a folder on a file system that \
 all nodes share, and start again; or build it once beforehand. The data itself must be seen by all nodes as well
 [Pp]arameter hashes not matching ; copies of the weights on data parallel ranks have drifted apart ; go back to a \
-checkpoint before it, and check more often (--check-weight-hash-across-dp-replicas-interval) to find the step. Where \
-it comes at random, dcgmi diag -r 4 on all GPUs; where always at once, look for what only some ranks do: a gradient \
+checkpoint before it, and check more often (--check-weight-hash-across-dp-replicas-interval) to find the step. Where it comes at random, dcgmi diag -r 4 on all GPUs. Where it comes always at once, look for what only some ranks do: a gradient \
 that is not reduced, a seed, an update behind a condition
 CUDA_DEVICE_MAX_CONNECTIONS to 1 ; the variable CUDA_DEVICE_MAX_CONNECTIONS=1 is missing in that process ; export \
 CUDA_DEVICE_MAX_CONNECTIONS=1 where all ranks get it: in the script that each node runs, srun --export=ALL, mpirun -x, \
@@ -169,14 +167,14 @@ as the GPUs had no room for all of it ; leave .to(device) out to run it so. To t
 device_map={"": LOCAL_RANK}, in 4 bits or with more GPUs where it does not fit, or ZeRO-3 or FSDP with offload in \
 place of device_map
 No samples remain|[Dd]ata(?:set|loader) is empty\b ; no sample is left after the data was filtered, cut or split over \
-ranks ; print the number of samples after each step: a sequence length that is too short drops all long ones, a wrong \
+ranks ; print the number of samples after each step. A sequence length that is too short drops all long ones, a wrong \
 column or template makes empty ones, drop_last with a large batch leaves none. Each rank needs a full batch
 oversamples the contributing datasets ; a part of the blend has fewer samples than the run wants of it ; raise \
 mid_level_dataset_surplus (--mid-level-dataset-surplus 0.01 and more), or correct weights and --train-samples; then \
 build the index anew (remove the old cache)
 FlashAttention is only supported on CUDA ; flash-attn cannot be built with the nvcc that is found: it is too old ; \
-point CUDA_HOME and PATH at the newer toolkit that fits torch.version.cuda (nvcc -V), or take the wheel that is built \
-for this torch, CUDA, Python and C++ ABI from its releases
+point CUDA_HOME and PATH at the newer toolkit that fits torch.version.cuda (nvcc -V). Or take \
+from its releases the wheel that is built for this torch, CUDA, Python and C++ ABI
 CPU parameters or buffers when .{0,3}sync_module_states ; FSDP is to send weights from rank 0, and they lie in host \
 memory ; FSDP(device_id=torch.cuda.current_device(), sync_module_states=True) moves them to the rank's GPU first
 Less than two GPU ids ; several GPUs are asked for (--multi_gpu), and one is named ; --gpu_ids=0,1 or all, or leave \
