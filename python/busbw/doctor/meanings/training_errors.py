@@ -52,7 +52,9 @@ this run is given ; give the run the value of the checkpoint (--use-checkpoint-a
 tensor or pipeline sizes save and load it as a distributed checkpoint (--ckpt-format torch_dist), or convert it \
 (tools/checkpoint/convert.py)
 \.idx and \.bin files|bad (?:header|version), cannot read ; the indexed data is not at the path that was given, or not \
-whole on this host ; the path of --data-path is a prefix: no .bin or .idx at its end, and mostly _text_document before that. See ls PREFIX.bin PREFIX.idx on the host of that rank: all nodes must see both. Else make them (preprocess_data.py)
+whole on this host ; the path of --data-path is a prefix: no .bin or .idx at its end, and mostly _text_document \
+before that. See ls PREFIX.bin PREFIX.idx on the host of that rank: all nodes must see both. Else make them \
+(preprocess_data.py)
 [Nn]umber of micro-?batches .{0,20}is not divisible by pipeline ; the number of micro batches is no multiple of the \
 pipeline's stages, as the interleaved schedule wants it ; global batch = micro batch * data parallel size * a multiple \
 of the pipeline size. Or no virtual stages (--num-layers-per-virtual-pipeline-stage left out)
@@ -112,7 +114,9 @@ GPTDataset_indices|-GPTDataset-\w{1,20}-\w{1,40}_index|_(?:doc|sample|shuffle)_i
 built on another host, and this host does not see that folder ; give --data-cache-path a folder on a file system that \
 all nodes share, and start again; or build it once beforehand. The data itself must be seen by all nodes as well
 [Pp]arameter hashes not matching ; copies of the weights on data parallel ranks have drifted apart ; go back to a \
-checkpoint before it, and check more often (--check-weight-hash-across-dp-replicas-interval) to find the step. Where it comes at random, dcgmi diag -r 4 on all GPUs. Where it comes always at once, look for what only some ranks do: a gradient \
+checkpoint before it, and check more often (--check-weight-hash-across-dp-replicas-interval) to find the step. \
+Where it comes at random, dcgmi diag -r 4 on all GPUs. Where it comes always at once, look for what only some \
+ranks do: a gradient \
 that is not reduced, a seed, an update behind a condition
 CUDA_DEVICE_MAX_CONNECTIONS to 1 ; the variable CUDA_DEVICE_MAX_CONNECTIONS=1 is missing in that process ; export \
 CUDA_DEVICE_MAX_CONNECTIONS=1 where all ranks get it: in the script that each node runs, srun --export=ALL, mpirun -x, \
