@@ -72,9 +72,9 @@ missing_ranks=\[?(?P<ranks>[\d, ]{1,80}) ; a node waits at a barrier of torchrun
  look at the logs of these nodes (numbers of launchers): not started, ended early, or without a way to the store
 keys: /(?P<key>(?!default_pg/)[\w/]{0,60}//(?:cuda|cpu|xpu|hpu|npu)//[\w/]{1,40}) ; a rank waits in the store for
  another rank of its process group, which did not come to the same place (key {key}) ; look at the call in that rank's
- traceback: dist.new_group(), or the group's first collective. All ranks must call new_group, also those that are no members, in
- the same order; members alone the collectives of the group. Where no call is left out, the first rank of the group
- (rank 0) never wrote it: see its first error, and whether it still starts
+ traceback: dist.new_group(), or the group's first collective. All ranks must call new_group, also those that are no
+ members, in the same order; members alone the collectives of the group. Where no call is left out, the first rank
+ of the group (rank 0) never wrote it: see its first error, and whether it still starts
 """,
     "bad-arguments": r"""
 rank is absent in Rendezvous ; torchrun misses --node-rank, which a fixed rendezvous over several nodes needs ;
