@@ -281,6 +281,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "ray-pending": lambda: healthy(logs=(shown(
         "Active:", " 1 node_7d", "Usage:", " 4.0/4.0 GPU (2.0 used of 4.0 reserved in placement groups)", "",
         "Demands:", " {'GPU': 2.0, 'CPU': 2.0} * 1 (PACK): 1+ pending placement groups"),)),
+    "outside-container": lambda: healthy(logs=(shown(
+        "$ srun -N 2 --container-image=/images/jammy.sqsh grep PRETTY_NAME /etc/os-release",
+        'PRETTY_NAME="Rocky Linux 9.4 (Blue Onyx)"', 'PRETTY_NAME="Ubuntu 22.04.4 LTS"', "$ exit"),)),
     "p2p-hangs": lambda: healthy(logs=(log(
         *(f"n0:{9 + rank}:{11 + rank} [{rank}] NCCL INFO comm 0x5 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} "
           f"busId {rank + 1}000 commId 0x9 - Init {state}" for state in ("START", "COMPLETE") for rank in range(2)),

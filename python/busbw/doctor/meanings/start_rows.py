@@ -90,10 +90,10 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
  PMIX_MCA_{{framework}} where it is set (env | grep PMIX_MCA). Where the launcher sets it: PMIX_MCA_{{framework}} with
  what both have (for gds: hash). Or build the image with the PMIx of the hosts
 """,
-    "efa-missing memlock": rf"""
-ibv_create_(?P<what>qp|cq)\b[^\n]{{0,40}}(?:Cannot allocate memory|Invalid argument) && ^\S{{0,4}}\s?\d{{1,3}}:
- (?P<nic>\w{{4,16}}): [^\n]{{0,120}}\bctx (?P<ctx>[1-9]\d{{3,6}})\b ; the NIC or its driver has no room for more users:
- {{nic}} has {{ctx}} contexts open (rdma res), and the next one gets no queue pair (ibv_create_{{what}}) ; fewer
+    "efa-missing memlock": r"""
+ibv_create_(?P<what>qp|cq)\b[^\n]{0,40}(?:Cannot allocate memory|Invalid argument) && ^\S{0,4}\s?\d{1,3}:
+ (?P<nic>\w{4,16}): [^\n]{0,120}\bctx (?P<ctx>[1-9]\d{3,6})\b ; the NIC or its driver has no room for more users:
+ {nic} has {ctx} contexts open (rdma res), and the next one gets no queue pair (ibv_create_{what}) ; fewer
  processes per NIC, or let them share one endpoint; have each open one device alone and not all. Compare the limits of
  the firmware (contexts, UAR, log_max_qp) with the vendor, and update firmware and driver. Neither max_qp nor locked
  memory is what is full
