@@ -58,7 +58,8 @@ nvidia-container-cli: device error: [^\n]{0,40}unknown device ; a GPU that the c
  serves virtual machines, and no programs of the host ; {_VGPU_CURE}
 {_NO_UVM} && CUDA Version: N/A && Driver Version: \d ; the driver is loaded without CUDA: its module nvidia-uvm is not
  installed, as with the driver of a vGPU host, or where only a part was installed ; find /lib/modules/$(uname -r) -name
- 'nvidia*' and lsmod: with nvidia_vgpu_vfio it is a vGPU host's driver: {_VGPU_CURE}. Else install all of the driver
+ 'nvidia*' and lsmod: without
+ nvidia_vgpu_vfio there, install all of the driver. With it, it is a vGPU host's driver: {_VGPU_CURE}
 {_NO_UVM} && ^\| NVIDIA-SMI \d|^GPU 0: NVIDIA|^nvidia {{4,24}}\d{{4,}} ; the driver is loaded, and its module
  nvidia-uvm, which CUDA needs, is not among this kernel's modules ; find /lib/modules/$(uname -r) -name 'nvidia*' shows
  what there is: install the driver's whole package of modules for this kernel (depmod -a, modprobe nvidia-uvm). The
@@ -66,10 +67,9 @@ nvidia-container-cli: device error: [^\n]{0,40}unknown device ; a GPU that the c
 """,
     "driver-not-loaded container-start": r"""
 nvidia-driver-ctr[^\n]{0,800}nvidia-container-(?:cli|runtime) ; the driver's own container is started through NVIDIA's
- hook, which needs the driver that this container is to install: the node's default runtime is nvidia, mostly left by
- an earlier installation ; make runc the default again: default-runtime in /etc/docker/daemon.json, default_runtime_name
- in containerd's config.toml (also conf.d), and restart it. Remove what is left in /usr/local/nvidia and /run/nvidia,
- then delete the pod of the driver. The operator sets its runtime itself, once the driver is up. No driver need be
- installed by hand
+ hook, which needs a driver that is not there yet: that node's default runtime is nvidia, mostly left by an earlier
+ setup ; make runc the default again: default-runtime in /etc/docker/daemon.json, default_runtime_name in containerd's
+ config.toml (also conf.d), and restart it. Remove what is left in /usr/local/nvidia and /run/nvidia, then delete the
+ pod of the driver. The operator sets its runtime itself, once the driver is up. No driver need be installed by hand
 """,
 }

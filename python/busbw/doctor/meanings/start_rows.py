@@ -23,9 +23,9 @@ _NOT_BETWEEN = rf"transport to [^:\n]{{1,80}}: (?:{_HERE}/[\w:.-]{{1,24}} - [^,\
 _BETWEEN = r"Transport: (?:rc|ud|dc|tcp\b(?!_cm)|ib|srd|gga|ugni)"
 _WITH_NETWORK = (
     "install UCX's RDMA part (ucx-ib, or MLNX_OFED/DOCA's ucx), or build UCX --with-verbs beside rdma-core and its "
-    "headers. ucx_info -d must list rc, ud or tcp on all hosts; ibv_devinfo must show an active port, and containers "
-    "need /dev/infiniband. Until then do without UCX: FI_PROVIDER=verbs or tcp (Intel MPI), --mca pml ob1 (Open MPI). "
-    "UCX_TLS cannot bring what is not built in"
+    "headers. ucx_info -d must list rc, ud or tcp on all hosts. There ibv_devinfo must show an active port, and "
+    "containers need /dev/infiniband. Until then do without UCX: FI_PROVIDER=verbs or tcp (Intel MPI), --mca pml ob1 "
+    "(Open MPI). UCX_TLS cannot bring what is not built in"
 )
 _NESTED = r"\bsrun\b(?P<srun>(?:[^\n|;\\]|\\\n){1,600}?)\s(?P<mpirun>mpirun|mpiexec|prterun)\s"
 _ONE_TASK = (
@@ -59,9 +59,9 @@ remote rails for dev (?P<dev>\d{{1,3}})\. Expected (?P<own>\d{{1,3}}) but got (?
  shows as `Block device required` ; look for the first error of the rank at the other end: it ended, or started anew.
  The number is none of errno: no device is missing
 {_EFA_CODE_21} && direction: SEND|via NET/AWS Libfabric ; a message over EFA to the other node fails (code 21, an error
- without a name of its own), though sockets reach it: mostly EFA's packets do not get through the security group
- ; {_GROUP_CURE}. If it still fails, install the newest EFA installer and plugin on all nodes. To go on without EFA:
- FI_PROVIDER=tcp, or NCCL_NET=Socket. The number is none of errno: no setting is refused
+ without a name), though sockets reach it: mostly its security group lets no EFA through ; {_GROUP_CURE}. If it still
+ fails, install the newest EFA installer and plugin on all nodes. To go on without EFA: FI_PROVIDER=tcp, or
+ NCCL_NET=Socket. The number is none of errno: no setting is refused
 Failed to process command (?P<command>ALLOC_PD|CREATE_(?:QP|CQ|AH|EQ)|ALLOC_UAR)\b[^\n]{{0,60}}\berr -12\b ; the EFA
  device refuses its driver's command {{command}} for want of room (err -12, ENOMEM, in the kernel's log): what libfabric
  then says follows from it ; end processes that are left of earlier jobs (fuser -v /dev/infiniband/uverbs*). Then
