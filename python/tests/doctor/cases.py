@@ -274,13 +274,14 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     ),
     "data-bound": lambda: healthy(logs=(shown(*(f"step {n} time: 0.91 data: 0.7{n}" for n in range(9))),)),
     "rank-waits-for-data": lambda: healthy(logs=(shown(*(
-        f"[rank{rank}] step {n} data_wait {700 * rank} ms allreduce {700 - 700 * rank} ms"
-        for n in range(6) for rank in range(2))),)),
+        f"[rank{r}] step {n} data_wait {700 * r} ms reduce {700 - 700 * r} ms" for n in range(6) for r in range(2))),)),
     "same-data": lambda: healthy(logs=(shown(
         *(f"[rank{rank}] epoch {n} first ids [9{n}, 14, 7{n}, 311]" for n in range(3) for rank in range(2))),)),
     "ray-pending": lambda: healthy(logs=(shown(
         "Active:", " 1 node_7d", "Usage:", " 4.0/4.0 GPU (2.0 used of 4.0 reserved in placement groups)", "",
         "Demands:", " {'GPU': 2.0, 'CPU': 2.0} * 1 (PACK): 1+ pending placement groups"),)),
+    "outside-container": lambda: healthy(logs=(shown("$ srun -N 2 --container-image=/a.sqsh cat /etc/os-release",
+        'PRETTY_NAME="Rocky Linux 9.4 (Blue Onyx)"', 'PRETTY_NAME="Ubuntu 22.04.4 LTS"', "$ exit"),)),
     "p2p-hangs": lambda: healthy(logs=(log(
         *(f"n0:{9 + rank}:{11 + rank} [{rank}] NCCL INFO comm 0x5 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} "
           f"busId {rank + 1}000 commId 0x9 - Init {state}" for state in ("START", "COMPLETE") for rank in range(2)),
@@ -384,8 +385,7 @@ def rail_record(busbw: float = 49.0, gpus: int = 8, name: str = "NVIDIA H100 80G
 
 def broadcast_record() -> Record:
     """A broadcast as over sockets of ten gigabit."""
-    record = rail_record(1.1)
-    return replace(record, cases=tuple(replace(each, collective="broadcast") for each in record.cases))
+    return replace(slow := rail_record(1.1), cases=tuple(replace(each, collective="broadcast") for each in slow.cases))
 
 
 RECORDS: Mapping[str, tuple[Record, ...]] = {

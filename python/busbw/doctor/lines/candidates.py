@@ -87,6 +87,7 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("custom_all_reduce", "cuda graph addresses"),
         *("partner lacp pdu",),
         *("nccl.conf",),
+        *("pretty_name=",),
     ),
 }
 """Words without which an expression cannot be found in a line."""

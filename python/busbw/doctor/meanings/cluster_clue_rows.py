@@ -1,6 +1,14 @@
-"""Rows of clues (as `clue_rows` has them) of schedulers, containers and hosts: folders, images, firewalls."""
+"""Rows of clues (as `clue_rows` has them) of schedulers, containers and hosts: folders, images, drivers, firewalls."""
 
 from __future__ import annotations
+
+_NO_UVM = r"[Mm]odule nvidia[-_]uvm not found"
+_VGPU_HOST = r"\bnvidia_vgpu_vfio\b|: Host VGPU|\bnvidia-vgpu-mgr\b|vgpu-kvm"
+_VGPU_CURE = (
+    "for CUDA and its containers install the data-centre driver in its place (in a virtual machine the guest driver of "
+    "vGPU). Is the node to serve virtual machines, label it nvidia.com/gpu.workload.config=vm-vgpu, with "
+    "sandboxWorkloads.enabled in the GPU operator. No package adds nvidia-uvm to a host driver, and dkms does not help"
+)
 
 CLUSTER_CLUE_ROWS = {
     "command-not-found python-exception": r"""
@@ -10,6 +18,21 @@ couldn't chdir to [`'](?P<folder>/[^'\n]{1,160})': [^\n]{3,60}: going to /tmp in
  give --chdir a folder that all nodes have
 """,
     "container-start": r"""
+ldconfig\S{0,8} terminated with signal (?P<signal>11|7|4)\b ; programs of the container crash on that node (ldconfig,
+ signal {signal}): its unpacked files are damaged there, or the node's disk or memory is bad ; on that node: enroot
+ remove (docker rmi), empty ENROOT_DATA_PATH and ENROOT_CACHE_PATH of it, and unpack anew; df -h, dmesg, and sha256sum
+ of the image as on a sound node. Drain a node that crashes again, and test its memory. Do all nodes crash, the image
+ is for another processor (uname -m), or too old for the kernel (vsyscall=emulate). Driver and Slurm's options are
+ right
+Segmentation fault {1,12}(?:\(core dumped\) {1,4})?\|? ?(?P<program>enroot-\w{2,20}|pwck|ldconfig) ; programs crash
+ while the container starts on that node ({program}): its unpacked files are damaged there, or the node's disk or
+ memory is bad ; on that node: enroot remove, empty ENROOT_DATA_PATH and ENROOT_CACHE_PATH of it, and unpack anew; df
+ -h, dmesg, and sha256sum of the image as on a sound node. Drain a node that crashes again, and test its memory. Driver
+ and Slurm's options are right
+ldcache error: open failed: (?P<path>/\S{3,80}): no such file ; the container toolkit looks for ldconfig at {path},
+ which is not on that host: its configuration is that of another distribution ; ldconfig = "@/sbin/ldconfig" in
+ /etc/nvidia-container-runtime/config.toml (@ stands for the host's path; ldconfig.real is Ubuntu's alone). Then start
+ the container anew. Driver and image are right
 file creation failed: \S{1,400}/(?P<file>lib[\w.+-]{2,60}|nvidia-[\w-]{2,40}): file exists ; the image itself holds a
  file of the driver ({file}), where the container toolkit puts the host's ; rm it in the image, and build that without
  driver packages (nvidia-utils, libnvidia-compute, cuda-drivers). No docker commit of a container that ran with GPUs:
@@ -27,5 +50,26 @@ nvidia-container-cli: device error: [^\n]{0,40}unknown device ; a GPU that the c
  gets "No route to host" ; let the nodes' network through on all hosts: systemctl stop firewalld, or firewall-cmd
  --zone=trusted --add-source=NET, or iptables -I INPUT -s NET -j ACCEPT. All ports must be open between them, not only
  MASTER_PORT. Routes and addresses are right
+""",
+    "driver-not-loaded gpu-not-visible cuda-not-supported": rf"""
+{_NO_UVM} && {_VGPU_HOST} ; the driver on this host is that of a vGPU host (vGPU manager), which has no nvidia-uvm and
+ no CUDA: it serves virtual machines, and no containers ; {_VGPU_CURE}
+{_VGPU_HOST} && CUDA Version: N/A ; the driver on this host is that of a vGPU host (vGPU manager), which has no CUDA: it
+ serves virtual machines, and no programs of the host ; {_VGPU_CURE}
+{_NO_UVM} && CUDA Version: N/A && Driver Version: \d ; the driver is loaded without CUDA: its module nvidia-uvm is not
+ installed, as with the driver of a vGPU host, or where only a part was installed ; find /lib/modules/$(uname -r) -name
+ 'nvidia*' and lsmod: without
+ nvidia_vgpu_vfio there, install all of the driver. With it, it is a vGPU host's driver: {_VGPU_CURE}
+{_NO_UVM} && ^\| NVIDIA-SMI \d|^GPU 0: NVIDIA|^nvidia {{4,24}}\d{{4,}} ; the driver is loaded, and its module
+ nvidia-uvm, which CUDA needs, is not among this kernel's modules ; find /lib/modules/$(uname -r) -name 'nvidia*' shows
+ what there is: install the driver's whole package of modules for this kernel (depmod -a, modprobe nvidia-uvm). The
+ driver of a vGPU host has no such module: take the data-centre driver. The GPUs are not at fault
+""",
+    "driver-not-loaded container-start": r"""
+nvidia-driver-ctr[^\n]{0,800}nvidia-container-(?:cli|runtime) ; the driver's own container is started through NVIDIA's
+ hook, which needs a driver that is not there yet: that node's default runtime is nvidia, mostly left by an earlier
+ setup ; make runc the default again: default-runtime in /etc/docker/daemon.json, default_runtime_name in containerd's
+ config.toml (also conf.d), and restart it. Remove what is left in /usr/local/nvidia and /run/nvidia, then delete the
+ pod of the driver. The operator sets its runtime itself, once the driver is up. No driver need be installed by hand
 """,
 }

@@ -16,6 +16,17 @@ _HIP_CURE = (
     "anew"
 )
 _TX_ERROR = r"(?:rxr|efa_rdm)_\w{2,30}error\w{0,20}\b[^\n]{0,60}\berr: \d{1,3}, prov_err: "
+_EFA_CODE_21 = r"err: 21, prov_err: Unknown error 21|\bcompleted with error\. RC: 21\."
+_HERE = r"(?:posix|sysv|self|mm|cma|knem|xpmem|sockcm|rdmacm|tcp_cm|cuda_copy|cuda_ipc|gdr_copy|rocm_\w{2,8})"
+_NOT_BETWEEN = rf"transport to [^:\n]{{1,80}}: (?:{_HERE}/[\w:.-]{{1,24}} - [^,\n]{{3,60}}(?:, |$)){{2,16}}$"
+"""UCX tells of each transport that it has why it does not serve: here none that leads to another host."""
+_BETWEEN = r"Transport: (?:rc|ud|dc|tcp\b(?!_cm)|ib|srd|gga|ugni)"
+_WITH_NETWORK = (
+    "install UCX's RDMA part (ucx-ib, or MLNX_OFED/DOCA's ucx), or build UCX --with-verbs beside rdma-core and its "
+    "headers. ucx_info -d must list rc, ud or tcp on all hosts. There ibv_devinfo must show an active port, and "
+    "containers need /dev/infiniband. Until then do without UCX: FI_PROVIDER=verbs or tcp (Intel MPI), --mca pml ob1 "
+    "(Open MPI). UCX_TLS cannot bring what is not built in"
+)
 _NESTED = r"\bsrun\b(?P<srun>(?:[^\n|;\\]|\\\n){1,600}?)\s(?P<mpirun>mpirun|mpiexec|prterun)\s"
 _ONE_TASK = (
     r"\bsrun\b(?:[^\n|;\\]|\\\n){0,400}?\s(?:-n|--ntasks)[ =]?1\s(?:[^\n|;\\]|\\\n){0,400}?"
@@ -47,6 +58,10 @@ remote rails for dev (?P<dev>\d{{1,3}})\. Expected (?P<own>\d{{1,3}}) but got (?
 {_TX_ERROR}Block device required ; the other end of EFA is gone (EFA's code 15: no such queue pair there), which the log
  shows as `Block device required` ; look for the first error of the rank at the other end: it ended, or started anew.
  The number is none of errno: no device is missing
+{_EFA_CODE_21} && direction: SEND|via NET/AWS Libfabric ; a message over EFA to the other node fails (code 21, an error
+ without a name), though sockets reach it: mostly its security group lets no EFA through ; {_GROUP_CURE}. If it still
+ fails, install the newest EFA installer and plugin on all nodes. To go on without EFA: FI_PROVIDER=tcp, or
+ NCCL_NET=Socket. The number is none of errno: no setting is refused
 Failed to process command (?P<command>ALLOC_PD|CREATE_(?:QP|CQ|AH|EQ)|ALLOC_UAR)\b[^\n]{{0,60}}\berr -12\b ; the EFA
  device refuses its driver's command {{command}} for want of room (err -12, ENOMEM, in the kernel's log): what libfabric
  then says follows from it ; end processes that are left of earlier jobs (fuser -v /dev/infiniband/uverbs*). Then
@@ -75,7 +90,37 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
  PMIX_MCA_{{framework}} where it is set (env | grep PMIX_MCA). Where the launcher sets it: PMIX_MCA_{{framework}} with
  what both have (for gds: hash). Or build the image with the PMIx of the hosts
 """,
+    "efa-missing memlock": r"""
+ibv_create_(?P<what>qp|cq)\b[^\n]{0,40}(?:Cannot allocate memory|Invalid argument) && ^\S{0,4}\s?\d{1,3}:
+ (?P<nic>\w{4,16}): [^\n]{0,120}\bctx (?P<ctx>[1-9]\d{3,6})\b ; the NIC or its driver has no room for more users:
+ {nic} has {ctx} contexts open (rdma res), and the next one gets no queue pair (ibv_create_{what}) ; fewer
+ processes per NIC, or let them share one endpoint; have each open one device alone and not all. Compare the limits of
+ the firmware (contexts, UAR, log_max_qp) with the vendor, and update firmware and driver. Neither max_qp nor locked
+ memory is what is full
+""",
+    "efa-missing": r"""
+\bFI_PROVIDER\W{1,5}(?P<name>verbs|psm[23]?|cxi|opx|mlx|ucx|tcp|sockets) && !provider: efa|Elastic
+ Fabric|vpc\.amazonaws|\bp[345]\w{0,3}\.\d{1,2}xlarge|/opt/amazon/efa ; libfabric's provider {name}, which FI_PROVIDER
+ asks for, offers nothing here (-61): it finds no device or address that it may use ; fi_info -p {name} on that host,
+ with FI_LOG_LEVEL=info, tells why. It must be built in; verbs needs an active port with an IP address (ibv_devinfo, ip
+ addr) and /dev/infiniband; psm3 and cxi their own devices. Correct FI_VERBS_IFACE, FI_VERBS_DEVICE_NAME and
+ FI_TCP_IFACE, or unset FI_PROVIDER to see what is there (fi_info)
+""",
     "mpi-network mpi-other": rf"""
+transport to [^\n]{{1,600}}?\b(?P<end>(?:tcp|rc|ud|dc)\w{{0,8}}/[\w.:-]{{1,40}}) - no peer failure handler ; UCX has
+ {{end}}, but it cannot tell when a peer fails, which this endpoint asks for (error handling): the program and this UCX
+ do not fit ; take UCX and what calls it (ucx-py, UCXX, NIXL) of releases that belong together; in newer UCX tcp has
+ it. Or make the endpoints without error handling (UCP_ERR_HANDLING_MODE_NONE; ucx-py: endpoint_error_handling=False),
+ or allow RDMA that has it (rc in UCX_TLS). Network and firewall are not at fault
+{_NOT_BETWEEN} && ^[^\n]{{0,8}}# {{1,8}}Transport: (?:posix|self|sysv)\b && !{_BETWEEN} ; this UCX has no transport
+ between hosts at all: ucx_info -d lists memory of one host (posix, sysv, self, cma), and neither rc, ud, dc nor tcp ;
+ {_WITH_NETWORK}
+transport to [^:\n]{{1,80}}: (?:{_HERE}/[\w:.-]{{1,24}} - [^,\n]{{3,60}},
+ ){{0,16}}?(?:posix|sysv|cma|knem|xpmem)/[\w:.-]{{1,24}} - no peer failure handler && {_NOT_BETWEEN} ; UCX was left
+ shared memory alone, which cannot tell when a peer fails, and the endpoint asks for that (error handling) ; add a
+ network to UCX_TLS (tcp, or rc with RDMA), or unset it: shared memory still carries the data where it may
+{_NOT_BETWEEN} && !\bUCX_TLS(?:=| ?: ?)(?!all)\w|{_BETWEEN} ; UCX has no transport that leads to another host: it names
+ memory of one host alone (posix, sysv, cma), and neither RDMA nor tcp ; {_WITH_NETWORK}
 connect\(\) to (?P<ip>172\.1[78]\.\d{{1,3}}\.\d{{1,3}}|192\.168\.122\.\d{{1,3}}):\d{{1,5}} failed ; MPI's ranks
  connect over an address of a bridge ({{ip}}, docker0 or virbr0), which every host has for itself ; name the network
  that the hosts share: --mca btl_tcp_if_include 10.0.0.0/8 (or btl_tcp_if_exclude lo,docker0,virbr0), the same for

@@ -14,6 +14,9 @@ OF_RDMA = frozenset({"libibverbs-missing", "ib-disabled"})
 _ONE = re.compile(
     r"--nnodes[= ]1(?![\d:])|--standalone\b|--num[-_](?:nodes|machines)[= ]1\b|\bnNodes 1\b|\bnnodes=1, num_local_procs"
     r"|\b(?:torchrun|torch\.distributed\.(?:run|launch))\b(?![^\n]{0,400}--nnodes)[^\n]{0,200}--nproc[-_]per[-_]node"
+    # A launcher that is given this host alone.
+    r"|\b(?:mpirun|mpiexec|horovodrun|prterun)\b[^\n]{0,200}?\s(?:-H|--?hosts?)[ =](?:localhost|127\.0\.0\.1)"
+    r"(?::\d{1,3})?(?=\s|$)"
     # As jax.print_environment_info() says it.
     r"|^process_count: 1\s{0,4}$"
     r"|\bDuplicate GPU detected ?: rank [01] and rank [01] both\b"

@@ -29,11 +29,14 @@ SIGNATURE = Signature(
         r"PARAM: Duplicate",
         r"No NVML device handle\. Skipping nvlink detection",
         r"fatal error - RAS thread terminating",
+        # Slurm reads the hardware anew, or takes /tmp, and the task goes on.
+        r"xcpuinfo_hwloc_topo_load: failed \(load will be required|error: TMPDIR \[[^\]]{1,200}\] is not writeable"
+        r"|error: Setting TMPDIR to /",
         r"tuner plugin can ?not be loaded.{0,120}Defaulting to internal tuner",
     ),
     confirm="nothing",
     cure="nothing needs to be done",
     cost="none",
     severity=Severity.NOTE,
-    source="NCCL and its plugins",
+    source="NCCL and its plugins, Slurm",
 )

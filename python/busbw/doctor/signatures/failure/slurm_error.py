@@ -24,6 +24,10 @@ SIGNATURE = Signature(
         "retrying",
         "will retry",
         "unable to contact slurm controller (connect failure), retrying",
+        # Slurm goes on: it reads the hardware anew, or takes /tmp.
+        "load will be required after read failures",
+        "tmpdir [",
+        "setting tmpdir to",
     ),
     confirm="scontrol show job JOB; sacct -j JOB -o State,ExitCode,Reason; slurmd's log on the node that is named",
     cure=(
