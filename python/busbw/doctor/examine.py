@@ -210,9 +210,7 @@ def _failed_in_init(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-_LOSSES = frozenset(
-    {below_expected.NAME, once_faster.NAME, more_gpus_slower.NAME, steps_slower.NAME, slow_host.NAME}
-)
+_LOSSES = frozenset({below_expected.NAME, once_faster.NAME, more_gpus_slower.NAME, steps_slower.NAME, slow_host.NAME})
 """What says how much slower it went, and not why."""
 
 

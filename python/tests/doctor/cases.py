@@ -318,6 +318,9 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
             f"Infiniband device '{name}' port 1 status:", f"\trate:\t\t {rate} Gb/sec (4X NDR)"))),)),
     "once-faster": lambda: healthy(logs=(shown(
         "(last week it ran at 310 samples/s)", *(f"step {n} loss 2.1 {140 + n} samples/s" for n in range(4))),)),
+    "more-gpus-slower": lambda: healthy(logs=(shown(
+        "1 GPU:", *(f"step {n} loss 2.1 0.4{n} s/it" for n in range(3)),
+        "4 GPUs:", *(f"step {n} loss 2.1 1.3{n} s/it" for n in range(3))),)),
     "nic-shared": lambda: healthy(logs=(shown("busbw", *(
         f"cn{host}:10:11 [{gpu}] NCCL INFO Channel 00/0 : {host}[1b000] -> {host + 1}[1b000] [send] via "
         f"NET/IB/{0 if host == 1 and gpu == 1 else gpu}/GDRDMA" for host in range(3) for gpu in range(4))),)),

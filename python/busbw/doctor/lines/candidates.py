@@ -87,6 +87,9 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("custom_all_reduce", "cuda graph addresses"),
         *("partner lacp pdu",),
         *("nccl.conf",),
+        # Headings over figures of one job on few and on many GPUs.
+        *("one gpu", "single gpu", "1 gpu", "one node", "single node", "1 node", "n_gpus=", "num_nodes: "),
+        *("dist_train.sh", "single-node", "single machine", "one machine"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

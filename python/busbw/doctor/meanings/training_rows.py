@@ -11,14 +11,6 @@ _ONE_RANK = (
 _NAMES = "RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT"
 
 TRAINING_ROWS = {
-    "cuda-call-failed": r"""
-NCCL operation (?P<call>nccl\w{3,30})\(.{0,200}failed: unhandled cuda error(?!.{0,300}(?:Last NCCL
- warning|Cuda failure)) ; a call of CUDA failed within {call}, as XLA (JAX, TensorFlow) started NCCL, and the log does
- not say which. Too little GPU memory for NCCL is the first suspect: XLA takes most of it before ; leave NCCL room:
- XLA_PYTHON_CLIENT_MEM_FRACTION=0.7, or XLA_PYTHON_CLIENT_PREALLOCATE=false (TensorFlow: TF_FORCE_GPU_ALLOW_GROWTH=true),
- or a smaller batch. NCCL_DEBUG=INFO prints CUDA's own words. Do they tell of no memory, see that driver, CUDA and NCCL
- fit each other (a newer jaxlib brings its own), and /dev/shm in a container
-""",
     "build-failed": r"""
 unsupported GNU version.{0,40}later than (?P<gcc>\d{1,2}) ; the host's compiler is too new for this nvcc, which takes
  gcc up to {gcc} ;
@@ -86,6 +78,14 @@ _SILENT = (
 )
 
 TRAINING_CLUES = {
+    "cuda-call-failed nccl-error": r"""
+NCCL operation (?P<call>nccl\w{3,30})\(.{0,200}failed: unhandled cuda error(?!.{0,300}Last NCCL warning) &&
+ jax|xla|XLA|tensorflow && !Cuda failure|NCCL WARN ; a call of CUDA failed within {call}, as XLA (JAX, TensorFlow)
+ started NCCL, and the log does not say which. Too little GPU memory for NCCL is the first suspect: XLA takes most of
+ it before ; leave NCCL room: XLA_PYTHON_CLIENT_MEM_FRACTION=0.7, or XLA_PYTHON_CLIENT_PREALLOCATE=false (TensorFlow:
+ TF_FORCE_GPU_ALLOW_GROWTH=true), or a smaller batch. NCCL_DEBUG=INFO prints CUDA's own words. Do they tell of no
+ memory, see that driver, CUDA and NCCL fit each other (a newer jaxlib brings its own), and /dev/shm in a container
+""",
     "node-lost": r"""
 Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b && Connected to Ray cluster\. ; a node of
  Ray does not reach the head at {at}:{port}, where the head itself runs: the GPUs of that node are not in the cluster
@@ -101,10 +101,11 @@ Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b ; a 
 """,
     "dns master-unreachable rendezvous-timeout": rf"""
 (?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b && Running on the following workers:
- (?P<first>[\w.-]{{1,80}}) ; {_SPOILED} ; give the address: --master_addr={{first}} (accelerate: --main_process_ip {{first}}).
+ (?P<first>[\w.-]{{1,80}}) ; {_SPOILED} ; give the address: --master_addr={{first}} (accelerate:
+ --main_process_ip {{first}}).
  {_SILENT}
-(?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b && [Dd]eep[Ss]peed|multinode_runner|launch\.py:\d{{1,4}}:main ;
- {_SPOILED} ; give the address: --master_addr=ADDRESS (accelerate: --main_process_ip).
+(?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b && [Dd]eep[Ss]peed|multinode_runner|launch\.py:\d{{1,4}}:main
+ ; {_SPOILED} ; give the address: --master_addr=ADDRESS (accelerate: --main_process_ip).
  {_SILENT}
 """,
     "gpu-memory-full": r"""
@@ -149,8 +150,8 @@ Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b ; a 
 Cannot writeback when the (?:parameter|gradient) shape changes && switching to use .?NO_SHARD ; FSDP runs on one process
  here (world size 1, NO_SHARD), and does not take back its flat weights in that combination ({title}) ; on one GPU start
  without FSDP: accelerate launch without that config file, or distributed_type: 'NO'. Or give it two GPUs and more. Else
- use_orig_params false, FSDP 2 (fsdp_version: 2), or load the model in float32, so that nothing is upcast after wrapping.
- The model is right
+ use_orig_params false, FSDP 2 (fsdp_version: 2), or load the model in float32, so that nothing is upcast after
+ wrapping. The model is right
 copying a param with shape torch\.Size\(\[0\]\) from checkpoint && Error\(s\) in loading state_dict ; the checkpoint
  holds empty weights (size 0): it was saved under ZeRO-3 or FSDP without gathering them ({title}) ; take the weights
  out of the parts beside it: python zero_to_fp32.py FOLDER OUT (it lies in the checkpoint's folder). From then on save

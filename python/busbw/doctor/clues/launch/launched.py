@@ -78,7 +78,9 @@ def _is_typed(hand: tuple[Text, re.Match[str]] | None) -> bool:
     return bool(_TYPED.search(found[0][: found.start("what") - found.start()])) and not _BATCH.search(text.text)
 
 
-_BATCH = re.compile(r"\bSLURM_(?:PROCID|NTASKS)\b|\bMpiDefault\b|^\s{0,4}\d{1,5}: \S|[#$>] ?(?:srun|sbatch)\b", re.MULTILINE)
+_BATCH = re.compile(
+    r"\bSLURM_(?:PROCID|NTASKS)\b|\bMpiDefault\b|^\s{0,4}\d{1,5}: \S|[#$>] ?(?:srun|sbatch)\b", re.MULTILINE
+)
 
 _EFAULT = re.compile(r"Bad address")
 _LSMOD = re.compile(r"^[^\n]{0,80}[#$>] ?(?:sudo )?lsmod\b(?P<filter>[^\n]{0,120})$", re.MULTILINE)

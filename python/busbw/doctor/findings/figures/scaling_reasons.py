@@ -10,7 +10,8 @@ from busbw.doctor.finding import Evidence
 from busbw.doctor.shown_texts import Text, named, texts_of
 
 _SOCKET = re.compile(
-    r"NCCL INFO (?:NET/Socket ?: Using \[0\](?P<name>[\w.-]{1,20}):|Using network Socket\b|Channel .{1,60} via NET/Socket)"
+    r"NCCL INFO (?:NET/Socket ?: Using \[0\](?P<name>[\w.-]{1,20}):|Using network Socket\b"
+    r"|Channel .{1,60} via NET/Socket)"
 )
 _NO_DEVICE = re.compile(
     r"NCCL INFO NET/IB ?: No device found|NCCL INFO (?:Failed to open libibverbs|NCCL_IB_DISABLE set)"
