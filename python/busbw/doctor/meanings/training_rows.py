@@ -104,8 +104,9 @@ Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b ; a 
  (?P<first>[\w.-]{{1,80}}) ; {_SPOILED} ; give the address: --master_addr={{first}} (accelerate:
  --main_process_ip {{first}}).
  {_SILENT}
-(?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b && [Dd]eep[Ss]peed|multinode_runner|launch\.py:\d{{1,4}}:main
- ; {_SPOILED} ; give the address: --master_addr=ADDRESS (accelerate: --main_process_ip).
+(?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b &&
+ [Dd]eep[Ss]peed|multinode_runner|launch\.py:\d{{1,4}}:main ; {_SPOILED} ; give the address:
+ --master_addr=ADDRESS (accelerate: --main_process_ip).
  {_SILENT}
 """,
     "gpu-memory-full": r"""

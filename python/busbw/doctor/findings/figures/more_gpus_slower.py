@@ -12,7 +12,7 @@ from busbw.base.secrets import shortened
 from busbw.base.text import clean
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Cost, Evidence, Finding, Proof, Severity
-from busbw.doctor.findings.figures.scaling_reasons import Reason, between_gpus, between_nodes
+from busbw.doctor.findings.figures._scaling_reasons import Reason, between_gpus, between_nodes
 from busbw.doctor.reading.shown import Shown
 from busbw.doctor.signature import Stage
 
