@@ -31,7 +31,7 @@ from busbw.doctor.clues.waited_for import with_work
 from busbw.doctor.facts import Facts
 from busbw.doctor.finding import Finding, Severity
 from busbw.doctor.findings import FINDINGS
-from busbw.doctor.findings.figures import below_expected, once_faster, slow_host, steps_slower
+from busbw.doctor.findings.figures import below_expected, more_gpus_slower, once_faster, slow_host, steps_slower
 from busbw.doctor.findings.machine import flat_topology, gpu_missing, nvlinks_down, pcie_link
 from busbw.doctor.findings.network import mtu_path, nic_far, nic_missing, port_speeds
 from busbw.doctor.findings.ranks import init_incomplete, nccl_warnings
@@ -210,7 +210,7 @@ def _failed_in_init(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-_LOSSES = frozenset({below_expected.NAME, once_faster.NAME, steps_slower.NAME, slow_host.NAME})
+_LOSSES = frozenset({below_expected.NAME, once_faster.NAME, more_gpus_slower.NAME, steps_slower.NAME, slow_host.NAME})
 """What says how much slower it went, and not why."""
 
 

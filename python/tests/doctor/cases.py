@@ -319,6 +319,8 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
             f"Infiniband device '{name}' port 1 status:", f"\trate:\t\t {rate} Gb/sec (4X NDR)"))),)),
     "once-faster": lambda: healthy(logs=(shown(
         "(last week it ran at 310 samples/s)", *(f"step {n} loss 2.1 {140 + n} samples/s" for n in range(4))),)),
+    "more-gpus-slower": lambda: healthy(logs=(shown(
+        *(line for n in (1, 4) for line in (f"{n} GPU", *[f", time: {n}.1, data_time: 0.1"] * 2))),)),
     "nic-shared": lambda: healthy(logs=(shown("busbw", *(
         f"cn{host}:10:11 [{gpu}] NCCL INFO Channel 00/0 : {host}[1b000] -> {host + 1}[1b000] [send] via "
         f"NET/IB/{0 if host == 1 and gpu == 1 else gpu}/GDRDMA" for host in range(3) for gpu in range(4))),)),
@@ -357,9 +359,7 @@ CASES: Mapping[str, Callable[[], Snapshot]] = {
     "gpu-throttled": lambda: with_gpu(slowdowns=("hw_thermal",), temperature_C=92.0),
     "gpu-faults": lambda: with_gpu(mig=True),
     "library-versions": lambda: healthy(logs=(log(said("NCCL version 2.19.3+cuda12.2", 1)),)),
-    "shared-memory": lambda: healthy(
-        machine=machine(links=0), host=host(shm_total_MiB=64.0, shm_free_MiB=60.0)
-    ),
+    "shared-memory": lambda: healthy(machine=machine(links=0), host=host(shm_total_MiB=64.0, shm_free_MiB=60.0)),
     "locked-memory": lambda: healthy(host=host(memlock_KiB=64.0)),
 }  # fmt: skip
 

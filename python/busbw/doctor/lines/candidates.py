@@ -88,6 +88,9 @@ _WATCHED: Mapping[str, tuple[str, ...]] = {
         *("partner lacp pdu",),
         *("nccl.conf",),
         *("pretty_name=",),
+        # Headings over figures of one job on few and on many GPUs.
+        *("one gpu", "single gpu", "1 gpu", "one node", "single node", "1 node", "n_gpus=", "num_nodes: "),
+        *("dist_train.sh", "single-node", "single machine", "one machine"),
     ),
 }
 """Words without which an expression cannot be found in a line."""

@@ -75,6 +75,11 @@ keys: /(?P<key>(?!default_pg/)[\w/]{0,60}//(?:cuda|cpu|xpu|hpu|npu)//[\w/]{1,40}
  traceback: dist.new_group(), or the group's first collective. All ranks must call new_group, also those that are no
  members, in the same order; members alone the collectives of the group. Where no call is left out, the first rank
  of the group (rank 0) never wrote it: see its first error, and whether it still starts
+store_based_barrier_key:1 \(world_size=(?P<size>\d{1,7}), worker_count=(?P<n>\d{1,7}), ; only {n} of {size} processes
+ came to rank 0's store in its time: the others were not started, ended early, or look for it elsewhere ; start all
+ nodes with one MASTER_ADDR (the first node's address in the network between them, not localhost) and an open
+ MASTER_PORT, and each with its own node rank (0, 1, ...). nc -zv MASTER_ADDR MASTER_PORT from the others; their own
+ logs may have a first error. A longer time does not bring them
 """,
     "bad-arguments": r"""
 rank is absent in Rendezvous ; torchrun misses --node-rank, which a fixed rendezvous over several nodes needs ;

@@ -63,7 +63,52 @@ notebook_launcher ; CUDA was touched in the notebook before its launcher forks t
 }
 """Rows of `meanings.particulars`: words of the evidence, the cause, and its cure."""
 
+_NO_HOST = (
+    r"(?P<word>[\w~.-]{0,60}/[^,()\s\]]{0,120}|[*#=>$~-]{1,80}|(?:bash|stty|tput|mesg|conda|ssh|Warning|WARNING):"
+    r"|Welcome|Last|Hello|Loading|Setting|Using|Activating|Agent|Now|Warning|WARNING)"
+)
+"""First words of what start files of a shell print, and paths: none is a host."""
+_SPOILED = (
+    "{word} is the first word that the shell's start files print on the first node. DeepSpeed takes the first word of "
+    "`ssh NODE hostname -I` for the master's address, so that no rank finds it"
+)
+_SILENT = (
+    "Or let .bashrc, .profile and what they source print nothing where the shell is not interactive. ssh NODE hostname "
+    "-I must answer with addresses alone. DNS, /etc/hosts and IPv6 have no part in it"
+)
+
 TRAINING_CLUES = {
+    "cuda-call-failed nccl-error": r"""
+NCCL operation (?P<call>nccl\w{3,30})\(.{0,200}failed: unhandled cuda error(?!.{0,300}Last NCCL warning) &&
+ jax|xla|XLA|tensorflow && !Cuda failure|NCCL WARN ; a call of CUDA failed within {call}, as XLA (JAX, TensorFlow)
+ started NCCL, and the log does not say which. Too little GPU memory for NCCL is the first suspect: XLA takes most of
+ it before ; leave NCCL room: XLA_PYTHON_CLIENT_MEM_FRACTION=0.7, or XLA_PYTHON_CLIENT_PREALLOCATE=false (TensorFlow:
+ TF_FORCE_GPU_ALLOW_GROWTH=true), or a smaller batch. NCCL_DEBUG=INFO prints CUDA's own words. Do they tell of no
+ memory, see that driver, CUDA and NCCL fit each other (a newer jaxlib brings its own), and /dev/shm in a container
+""",
+    "node-lost": r"""
+Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b && Connected to Ray cluster\. ; a node of
+ Ray does not reach the head at {at}:{port}, where the head itself runs: the GPUs of that node are not in the cluster
+ ; on that node: nc -zv {at} {port}. Open that port and Ray's other ports (ray start --min-worker-port,
+ --node-manager-port and so on) between the nodes, in firewall and container (host network, or published ports). Give an
+ address of the network that nodes share, and the same Ray on all. Then `ray status` shows all GPUs, and the model can
+ be placed. Fewer GPUs for the model only go around it
+Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b ; a node of Ray does not reach the head at
+ {at}:{port}, so that its GPUs are not in the cluster ; on that node: nc -zv {at} {port}. Refused: `ray start --head`
+ does not run there, or listens on another address. No answer: open that port and Ray's other ports in firewall and
+ container (host network, or published ports). Give an address of the network that nodes share, and the same Ray on all.
+ Then ray status on the head shows all GPUs
+""",
+    "dns master-unreachable rendezvous-timeout": rf"""
+(?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b && Running on the following workers:
+ (?P<first>[\w.-]{{1,80}}) ; {_SPOILED} ; give the address: --master_addr={{first}} (accelerate:
+ --main_process_ip {{first}}).
+ {_SILENT}
+(?:addresses of \(|connect to \[?){_NO_HOST}(?:, |\]?:)\d{{2,5}}\b &&
+ [Dd]eep[Ss]peed|multinode_runner|launch\.py:\d{{1,4}}:main ; {_SPOILED} ; give the address:
+ --master_addr=ADDRESS (accelerate: --main_process_ip).
+ {_SILENT}
+""",
     "gpu-memory-full": r"""
 \bin pin_memory\b|\.pin_memory\(\)|cudaHostAlloc|CachingHostAllocator|PinnedMemory && CUDA error: out of
  memory|cudaErrorMemoryAllocation ; memory of the host that is pinned for copies (offload, loader) ran out, though CUDA
@@ -97,6 +142,17 @@ TRAINING_CLUES = {
  write what it returns on rank 0 alone. Under FSDP and ZeRO-3 it is a collective. More time does not help
 """,
     "python-exception": r"""
+/job:(?P<job>\w{1,20})/(?:replica:\d{1,3}/)?task:(?P<task>\d{1,5})/device:(?P<mine>\w{2,8}):\d{1,3} is joining a group
+ with incompatible device type ?(?P<other>CPU|GPU|TPU) ; task {task} takes part with a {mine}, and another of
+ TensorFlow's workers with a {other}: one of them sees no GPU ; on the worker with the CPU: python -c "import tensorflow
+ as tf; print(tf.config.list_physical_devices('GPU'))". Is the list empty, its start says why (Could not load dynamic
+ library, a build for CPUs, CUDA_VISIBLE_DEVICES, the driver). Install tensorflow with the same CUDA and cuDNN on all.
+ NCCL wants a GPU in each worker. The network between them works
+Cannot writeback when the (?:parameter|gradient) shape changes && switching to use .?NO_SHARD ; FSDP runs on one process
+ here (world size 1, NO_SHARD), and does not take back its flat weights in that combination ({title}) ; on one GPU start
+ without FSDP: accelerate launch without that config file, or distributed_type: 'NO'. Or give it two GPUs and more. Else
+ use_orig_params false, FSDP 2 (fsdp_version: 2), or load the model in float32, so that nothing is upcast after
+ wrapping. The model is right
 copying a param with shape torch\.Size\(\[0\]\) from checkpoint && Error\(s\) in loading state_dict ; the checkpoint
  holds empty weights (size 0): it was saved under ZeRO-3 or FSDP without gathering them ({title}) ; take the weights
  out of the parts beside it: python zero_to_fp32.py FOLDER OUT (it lies in the checkpoint's folder). From then on save

@@ -74,6 +74,9 @@ _TELLING = (
     r"|^\|\s{1,6}\d{1,3}\s[^|]{3,60}\|[^|]{12,40}\|\s{4,24}[1-9]\d{0,9}\s{0,4}\|"
     # The system that a task of a container sees.
     r"|\bPRETTY_NAME=|\bsrun .{1,400}--container-(?:image|name)"
+    # Figures of one job on few and on many GPUs, and what stands over them.
+    r"|\w_per_sec\W{1,3}\d|\b(?:n_gpus|num_nodes)\W{1,2}\d"
+    r"|^\W{0,8}(?:one|single|two|four|eight|\d{1,4})[ -](?:GPUs?|nodes?)\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b"
 )

@@ -9,7 +9,7 @@ from busbw.doctor.clues.launch.conf_origin import from_conf
 from busbw.doctor.clues.launch.containers_meet import containers_over_hosts
 from busbw.doctor.clues.launch.coordinators_apart import coordinators_apart
 from busbw.doctor.clues.launch.device_plugins import plugin_that_ends
-from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed
+from busbw.doctor.clues.launch.given_gpus import fewer_gpus_given, fewer_gpus_listed, fewer_gpus_visible
 from busbw.doctor.clues.launch.gpus_of_tasks import fewer_than_tasks
 from busbw.doctor.clues.launch.gres import not_counted
 from busbw.doctor.clues.launch.handed_on import handed_on
@@ -237,7 +237,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
     "duplicate-gpu": (
         launchers_on_one_node,
         *(fewer_than_tasks, node_twice, fewer_gpus_given, launchers_per_node, given_the_same, local_rank_alike),
-        *(handed_on, fewer_gpus_listed, same_in_horovod),
+        *(handed_on, fewer_gpus_listed, same_in_horovod, fewer_gpus_visible),
     ),
     "rendezvous-timeout": (
         coordinators_apart,

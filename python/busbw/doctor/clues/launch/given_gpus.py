@@ -80,6 +80,41 @@ def fewer_gpus_listed(finding: Finding, facts: Facts, texts: Sequence[Text]) -> 
     )
 
 
+_SHOWN = re.compile(
+    r"\bCUDA_VISIBLE_DEVICES=(?P<list>\d{1,2}(?:,\d{1,2}){0,15})(?: |(?<=\d)\s)(?P<command>[^\n]{0,300}?"
+    r"(?:(?:launch_triton_server\.py|trtllm-\w{3,8})\b[^\n]{0,200}?--(?:world_size|tp_size)|--nproc[-_]per[-_]node"
+    r"|--num_processes|--num[-_]gpus|--tensor-parallel-size|\b(?:mpirun|mpiexec)\b[^\n]{0,120}? -np?)"
+    r"[= ](?P<ranks>\d{1,3})\b)"
+)
+"""A command that shows its ranks some GPUs, and says how many ranks it starts on this host."""
+
+
+def fewer_gpus_visible(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharper | None:
+    """The command itself lets its ranks see fewer GPUs than it starts ranks."""
+    for text in texts:
+        for found in _SHOWN.finditer(text.text):
+            listed, ranks = found["list"], int(found["ranks"])
+            count = len(listed.split(","))
+            if ranks <= count or "SLURM" in found[0] or " -H" in found[0] or "--host" in found[0]:
+                continue
+            engine = "trtllm" in found[0] or "launch_triton_server" in found[0]
+            gpus = "one GPU" if count == 1 else f"{count} GPUs"
+            build = (
+                f" Or build the engine for {count} (tp_size * pp_size = {count}), and start it with "
+                f"--world_size={count}."
+                if engine
+                else f" Or start {count} there."
+            )
+            return Sharper(
+                f"{ranks} ranks start, and CUDA_VISIBLE_DEVICES={named(listed, 40)} lets them see {gpus}: several of "
+                "them share one, which NCCL refuses",
+                f"give them {ranks} GPUs: leave CUDA_VISIBLE_DEVICES out, or list {ranks} that the host has "
+                f"(nvidia-smi -L).{build} The program's choice of a GPU and NCCL are right",
+                (text.evidence(found.start()),),
+            )
+    return None
+
+
 def ranks_of_host(texts: Sequence[Text]) -> tuple[Text, re.Match[str], int] | None:
     """How many ranks start on a host at most, as options say, and where."""
     started = [

@@ -21,6 +21,8 @@ _ALONE = re.compile(r"\bMPI size: 1, [^\n]{0,40}rank: 0\b")
 _BY_HAND = re.compile(
     r"^[^\n]{0,80}?(?<!\w)(?P<what>tritonserver|trtllm-serve|python3? \S{1,120}\.py)(?= |$)[^\n]{0,400}", re.MULTILINE
 )
+_TYPED = re.compile(r"[#$>] ?(?:[A-Z][A-Z0-9_]{1,40}=\S{0,80} ){0,8}(?:exec )?$")
+"""A prompt, and variables, before what was typed."""
 _SPLIT = re.compile(
     r"\"?(?P<which>tensor_parallel|tp_size|pipeline_parallel|pp_size|world_size)\"?\s{0,4}[:=]\s{0,4}(?P<n>\d{1,4})\b"
 )
@@ -39,7 +41,8 @@ def without_launcher(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
             "this one. Engine and GPUs are right",
             (run[0].evidence(run[1].start()),),
         )
-    if len(alone) != 1 or any(_LAUNCHER.search(text.text) for text in texts):
+    hand = next(((text, found) for text in texts if (found := _BY_HAND.search(text.text))), None)
+    if len(alone) != 1 or (_launched(texts) and not _is_typed(hand)):
         return None
     sizes = {found["which"]: int(found["n"]) for text in texts for found in _SPLIT.finditer(text.text)}
     tensor, pipeline = (
@@ -48,7 +51,6 @@ def without_launcher(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
     )
     ranks = max(tensor * pipeline, sizes.get("world_size", 1))
     wants = f"{ranks} ranks (tensor parallel {tensor}, pipeline parallel {pipeline})" if ranks > 1 else "several ranks"
-    hand = next(((text, found) for text in texts if (found := _BY_HAND.search(text.text))), None)
     what = named(hand[1]["what"]) if hand else "the program"
     count = str(ranks) if ranks > 1 else "tp*pp"
     triton = (
@@ -63,6 +65,22 @@ def without_launcher(finding: Finding, facts: Facts, texts: Sequence[Text]) -> S
         ((hand[0].evidence(hand[1].start("what")),) if hand else ()),
     )
 
+
+def _launched(texts: Sequence[Text]) -> bool:
+    return any(_LAUNCHER.search(text.text) for text in texts)
+
+
+def _is_typed(hand: tuple[Text, re.Match[str]] | None) -> bool:
+    """Whether a prompt shows the program as the command: a launcher that prose names started another run."""
+    if hand is None:
+        return False
+    text, found = hand
+    return bool(_TYPED.search(found[0][: found.start("what") - found.start()])) and not _BATCH.search(text.text)
+
+
+_BATCH = re.compile(
+    r"\bSLURM_(?:PROCID|NTASKS)\b|\bMpiDefault\b|^\s{0,4}\d{1,5}: \S|[#$>] ?(?:srun|sbatch)\b", re.MULTILINE
+)
 
 _EFAULT = re.compile(r"Bad address")
 _LSMOD = re.compile(r"^[^\n]{0,80}[#$>] ?(?:sudo )?lsmod\b(?P<filter>[^\n]{0,120})$", re.MULTILINE)

@@ -130,8 +130,14 @@ def _waited(finding: Finding, texts: Sequence[Text]) -> Iterator[tuple[str, str]
     for fact in facts:
         if _TIME_OUT.search(fact):
             yield from ((found["at"], found["port"]) for found in _TRIED.finditer(fact))
+    if any(_OF_RENDEZVOUS.search(fact) for fact in facts) and any(map(_TIME_OUT.search, facts)):
+        for text in texts:
+            yield from ((found["at"], found["port"] or _DEFAULT_PORT) for found in _ENDPOINT.finditer(text.text))
 
 
+_ENDPOINT = re.compile(rf"\brdzv_endpoint\s{{0,12}}[:=] ?['\"]?(?P<at>{_IP})(?::(?P<port>\d{{2,5}}))?(?![\w.])")
+"""What torchrun says of itself: of old releases no other line tells which store was tried."""
+_DEFAULT_PORT = "29400"
 _CLIENT = re.compile(r"client socket has timed out[^\n]{0,200}")
 _OF_RENDEZVOUS = re.compile(r"c10d_rendezvous_backend|RendezvousConnectionError|[Cc]10d store has failed")
 _ALIKE = re.compile(
