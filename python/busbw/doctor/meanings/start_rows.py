@@ -76,6 +76,13 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
  what both have (for gds: hash). Or build the image with the PMIx of the hosts
 """,
     "mpi-network mpi-other": rf"""
+OFI Libfabric library call \((?P<call>fi_(?:domain|endpoint|enable|av_open|cq_open)) && Error: (?:Function not
+ implemented|Operation not permitted|No such device|Permission denied|Required key)[^\n]{{0,30}} &&
+ [Ss]lingshot|\bcxi\d?\b|\bCray\b ; the ranks that mpirun starts itself, on its own host, have no right to the
+ Slingshot NIC (no VNI, no CXI service): they run outside a step of Slurm, and {{call}} fails there ; start with srun
+ (--mpi=pmix). Or export PRTE_MCA_ras_base_launch_orted_on_hn=1 before mpirun, so that its daemon there starts by
+ Slurm, too (Open MPI 5). Ranks on other hosts come by Slurm and are right. Else the site may open the default CXI
+ service (cxi_service). Memory and the link are not at fault
 connect\(\) to (?P<ip>172\.1[78]\.\d{{1,3}}\.\d{{1,3}}|192\.168\.122\.\d{{1,3}}):\d{{1,5}} failed ; MPI's ranks
  connect over an address of a bridge ({{ip}}, docker0 or virbr0), which every host has for itself ; name the network
  that the hosts share: --mca btl_tcp_if_include 10.0.0.0/8 (or btl_tcp_if_exclude lo,docker0,virbr0), the same for
