@@ -8,7 +8,7 @@ _NO_PACKAGE = (
     r"|Package '?nvidia-(?:container-\w{3,10}|docker2)'? has no installation candidate"
     r"|(?:No match for argument:|Unable to find a match:|No package) nvidia-(?:container-(?:toolkit|runtime)|docker2)\b"
 )
-_ABSENT = "NVIDIA's container toolkit is not installed on that host, so that Docker cannot give GPUs"
+_ABSENT = "NVIDIA's container toolkit is not installed, so that containers get no GPUs"
 _INSTALL = (
     "Then apt-get update and install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, "
     "systemctl restart docker. The driver is not at fault"
@@ -28,8 +28,8 @@ couldn't chdir to [`'](?P<folder>/[^'\n]{1,160})': [^\n]{3,60}: going to /tmp in
  give --chdir a folder that all nodes have
 """,
     "gpu-not-visible container-start command-not-found": rf"""
-\bUnsupported distribution! && {_TOOLKIT} ; {_ABSENT}: the server has no list of packages for this distribution
- (Unsupported distribution!), and that answer was written as the list ; {_RIGHT_LIST}
+\bUnsupported distribution! && {_TOOLKIT} ; {_ABSENT}: its server has no list of packages for this distribution
+ (Unsupported distribution!) ; {_RIGHT_LIST}
 E: Type '<!doctype' is not known [^\n]{{0,40}} source list (?P<file>\S{{0,100}}nvidia\S{{0,60}}) ; {_ABSENT}: {{file}}
  holds a web page (not found) in place of a list of packages ; {_RIGHT_LIST}
 Conflicting values set for option Signed-By regarding source \S{{0,60}}nvidia\.github\.io ; {_ABSENT}: two lists of apt

@@ -79,7 +79,7 @@ transport/nvls\.cc:\d{1,5}[^\n]{0,60}Cuda failure 802 && !Error 802 ; NVLink mul
 OFI Libfabric library call \((?P<call>fi_(?:domain|endpoint|enable|av_open|cq_open)) && Error: (?:Function not
  implemented|Operation not permitted|No such device|Permission denied|Required key)[^\n]{{0,30}} &&
  [Ss]lingshot|\bcxi\d?\b|\bCray\b ; the ranks that mpirun starts itself, on its own host, have no right to the
- Slingshot NIC (no VNI, no CXI service): they run outside a step of Slurm, and {{call}} fails there ; start with srun
+ Slingshot NIC (no VNI): they run outside a step of Slurm, and {{call}} fails ; start with srun
  (--mpi=pmix). Or export PRTE_MCA_ras_base_launch_orted_on_hn=1 before mpirun, so that its daemon there starts by
  Slurm, too (Open MPI 5). Ranks on other hosts come by Slurm and are right. Else the site may open the default CXI
  service (cxi_service). Memory and the link are not at fault

@@ -72,8 +72,9 @@ _TELLING = (
     r"|\b(?:min_nodes|rdzv_endpoint)\s{1,12}: |\b(?:Framework|Component): {1,3}\w|;tcp://172\.17\.|: bad address '"
     r"|\bsrun .{1,300}\b(?:mpirun|mpiexec)\b|\(\d.{6,14}:\d{1,5}\) open$|\] INFO NET : Using |\] INFO \d.{1,12}\] -> "
     r"|^\|\s{1,6}\d{1,3}\s[^|]{3,60}\|[^|]{12,40}\|\s{4,24}[1-9]\d{0,9}\s{0,4}\|"
-    # What was set up beside a job: lists of packages, firmware, the kernel of OFED's tree, bridges, ports without address.
-    r"|\bUnsupported distribution!|\bMES feature version|firmware\S{0,20} \(\d.{3,60}[,>] ?\d|^\s{0,8}(?:Upgraded?|Replaced) .{0,30}firmware"
+    # What was set up beside a job: lists of packages, firmware, OFED's tree, bridges, ports without address.
+    r"|\bUnsupported distribution!|\bMES feature version|firmware\S{0,20} \(\d.{3,60}[,>] ?\d"
+    r"|^\s{0,8}(?:Upgraded?|Replaced) .{0,30}firmware"
     r"|\bdefault -> \S|\bhostNetwork\b|^(?:ib\w{1,12}|virbr\d|docker0) .{0,16}\b(?:UP|DOWN)\b|\bSlingshot\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b"

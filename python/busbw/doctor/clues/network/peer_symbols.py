@@ -36,14 +36,14 @@ def peers_of_another_build(finding: Finding, facts: Facts, texts: Sequence[Text]
     of_tree = f": OFED's tree is of {named(_of(tree[1]), 50)}" if tree and kernel else ""
     runs_now = f", and {named(kernel, 50)} runs" if of_tree else ""
     old = bool(kernel) and tuple(int(each) for each in kernel.split(".")[:2]) < _DMABUF
-    link = " ls -l /usr/src/ofa_kernel must name the running kernel then." if tree else ""
+    link = "ls -l /usr/src/ofa_kernel must name the running kernel then. " if tree else ""
     other = "" if old else " From kernel 5.12 on DMA-BUF with the open kernel modules needs no such module."
     seen = [hit, *([tree] if tree and kernel else [])]
     return Sharper(
         f"{module} was built against other RDMA modules than those that are loaded (disagrees about version of symbol "
         f"{named(hit[1]['symbol'], 50)}){of_tree}{runs_now}",
         "install MLNX_OFED (DOCA) anew for the running kernel: mlnxofedinstall --add-kernel-support, or its dkms "
-        f"packages, then /etc/init.d/openibd restart.{link} Only after it build {module} again and load it: a build "
+        f"packages, then /etc/init.d/openibd restart. {link}Only after it build {module} again and load it: a build "
         f"before it takes the same wrong symbols. {_newest(module)}{other}",
         tuple(text.evidence(found.start()) for text, found in seen),
     )
