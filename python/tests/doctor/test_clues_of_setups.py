@@ -32,6 +32,7 @@ LOGS = logs_of("f186-")
         ),
         ("tcpxo-counts", "7 GPUs in /sys/bus/pci and 8 by CUDA", "hostNetwork: true"),
         ("toolkit-no-list", "no list of packages for this distribution", "stable/deb/nvidia-container-toolkit.list"),
+        ("toolkit-key-added", "knows no package of that name", "stable/deb/nvidia-container-toolkit.list"),
         ("toolkit-web-page", "holds a web page", "stable/deb/nvidia-container-toolkit.list"),
         ("toolkit-two-keys", "two lists of apt", "remove the older one"),
         ("toolkit-no-command", "container toolkit is not installed", "restart docker"),
