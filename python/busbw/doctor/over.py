@@ -263,13 +263,18 @@ def _is_of_trial(signature: Signature, hit: Hit, succeeded: int) -> bool:
     return signature.name == "gpu-memory-full" and hit.last < succeeded and not _is_thrown(hit)
 
 
-_OF_KERNEL = re.compile(r"NVRM|kernel|\bmce\b|pcieport|dmesg|\W{0,2}\[ {0,6}\d{1,8}\.\d{3,9}\]")
+_UNTESTED = re.compile(
+    r"NVRM|kernel|\bmce\b|pcieport|dmesg|\W{0,2}\[ {0,6}\d{1,8}\.\d{3,9}\]"
+    # Docker refuses, and apt-key's "OK" below it is no test's.
+    r"|could not select device driver"
+)
+"""What no test provokes."""
 
 
 def _is_of_test(hit: Hit, checked: int) -> bool:
     """Whether tests that all passed said it, and not the kernel: broken hardware is broken beside them, too."""
     shown = hit.count == len(hit.lines)
-    return shown and hit.last < checked and not any(_OF_KERNEL.search(text) for _, text in hit.lines)
+    return shown and hit.last < checked and not any(_UNTESTED.search(text) for _, text in hit.lines)
 
 
 _EVENT = re.compile(r"\s{0,12}Warning\s{1,8}[A-Z]\w{3,40}\s")

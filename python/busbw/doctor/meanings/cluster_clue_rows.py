@@ -9,6 +9,23 @@ _VGPU_CURE = (
     "vGPU). Is the node to serve virtual machines, label it nvidia.com/gpu.workload.config=vm-vgpu, with "
     "sandboxWorkloads.enabled in the GPU operator. No package adds nvidia-uvm to a host driver, and dkms does not help"
 )
+_TOOLKIT = r"\bnvidia-(?:container-toolkit|container-runtime|docker2?)\b"
+_NO_PACKAGE = (
+    r"Unable to locate package nvidia-(?:container-(?:toolkit|runtime)|docker2)\b"
+    r"|Package '?nvidia-(?:container-\w{3,10}|docker2)'? has no installation candidate"
+    r"|(?:No match for argument:|Unable to find a match:|No package) nvidia-(?:container-(?:toolkit|runtime)|docker2)\b"
+)
+_ABSENT = "NVIDIA's container toolkit is not installed, so that containers get no GPUs"
+_INSTALL = (
+    "Then apt-get update and install nvidia-container-toolkit, nvidia-ctk runtime configure --runtime=docker, "
+    "systemctl restart docker. The driver is not at fault"
+)
+_RIGHT_LIST = (
+    "write the list that serves all distributions: curl -fsSL "
+    "https://nvidia.github.io/libnvidia-container/stable/deb/nvidia-container-toolkit.list (rpm: stable/rpm, .repo), "
+    f"in place of the one in /etc/apt/sources.list.d, with its key in Signed-By. {_INSTALL}"
+)
+"""How the toolkit's repository is set up, and what follows it."""
 
 CLUSTER_CLUE_ROWS = {
     "command-not-found python-exception": r"""
@@ -16,6 +33,35 @@ couldn't chdir to [`'](?P<folder>/[^'\n]{1,160})': [^\n]{3,60}: going to /tmp in
  {folder} is not there on that node, so that Slurm started the tasks in /tmp, where their files are missing ; see there
  why it is not mounted (srun -N1 -w NODE ls -d PATH, mount, df -h), and leave the node out until then (--exclude). Or
  give --chdir a folder that all nodes have
+""",
+    "gpu-not-visible container-start command-not-found": rf"""
+\bUnsupported distribution! && {_TOOLKIT} ; {_ABSENT}: its server has no list of packages for this distribution
+ (Unsupported distribution!) ; {_RIGHT_LIST}
+E: Type '<!doctype' is not known [^\n]{{0,40}} source list (?P<file>\S{{0,100}}nvidia\S{{0,60}}) ; {_ABSENT}: {{file}}
+ holds a web page (not found) in place of a list of packages ; {_RIGHT_LIST}
+Conflicting values set for option Signed-By regarding source \S{{0,60}}nvidia\.github\.io ; {_ABSENT}: two lists of apt
+ name its repository with different keys, so that apt reads none ; grep -l nvidia.github.io /etc/apt/sources.list.d/*
+ shows both: remove the older one (often nvidia-docker.list or libnvidia-container.list). {_INSTALL}
+(?:nvidia\.github\.io[^\n]{{0,160}}(?:not signed|NO_PUBKEY|couldn't be verified)|NO_PUBKEY DDCAE044F796ECB0)
+ && {_TOOLKIT} ; {_ABSENT}: apt does not know the key of its repository ;
+ curl -fsSL https://nvidia.github.io/libnvidia-container/gpgkey | gpg --dearmor -o the file
+ that Signed-By names in the list. {_INSTALL}
+{_NO_PACKAGE} ; {_ABSENT}: the package manager knows no package of that name, as its repository is not set up ;
+ {_RIGHT_LIST}
+could not select device driver && nvidia-(?:container-(?:cli|toolkit|runtime)|ctk): (?:command )?not found ; {_ABSENT} ;
+ {_RIGHT_LIST}
+""",
+    "driver-not-loaded": r"""
+can't stat gres\.conf file (?P<file>/dev/nvidia\d{1,2}): ; gres.conf of Slurm names {file}, which is not on that node,
+ and slurmd does not start by it ; compare ls /dev/nvidia* and nvidia-smi -L there with File= in gres.conf. Fewer cards:
+ correct File= and Gres=, or look for the lost one (dmesg, Xid 79). None of them: the driver came later than slurmd:
+ nvidia-modprobe -c 0 -u or nvidia-persistenced before it (After= in its unit). Then restart slurmd
+""",
+    "amd-gpu-error": r"""
+MES (?:failed to respond|might be in unrecoverable)|REMOVE_QUEUE && ^\s{0,8}MES feature version: \d{1,4},
+ (?:firmware|fw) version: 0x0{6}83\b && gfx115\d|Strix Halo|Ryzen AI Max ; an AMD GPU hangs: its scheduler (MES) has
+ firmware 0x83, which is known to stop on these chips (gfx1151) ; take another linux-firmware: 20251021 before it, or a
+ later one that mends it, and hold it. Then build the initramfs anew (dracut -f, update-initramfs -u) and reboot
 """,
     "container-start": r"""
 ldconfig\S{0,8} terminated with signal (?P<signal>11|7|4)\b ; programs of the container crash on that node (ldconfig,

@@ -92,6 +92,14 @@ Requested node configuration is not available ; no node of the partition has tog
     "bad-arguments": _NO_PYXIS,
     "slurm-error": _NO_PYXIS
     + r"""
+gres\.conf duplicate records for (?P<kind>[\w-]{1,30}) ; gres.conf holds the same record for {kind} more than once, and
+ slurmd does not start by it ; leave one line Name=gpu, or none beside AutoDetect=nvml, which finds the devices.
+ Without AutoDetect each line needs its own File= (Name=gpu File=/dev/nvidia0). Mend the template that writes a line
+ for each GPU. Then restart slurmd and scontrol update nodename=NODE state=resume. The GPUs need no repair
+gres\.conf for (?P<kind>[\w-]{1,30}), some records have \W{0,2}(?P<key>\w{3,10}) ?=?\W{0,2} ?specification ; records of
+ {kind} in gres.conf are of two forms: some have {key}= and others do not, and slurmd does not start by it ; give it
+ to all of these records or to none; beside AutoDetect=nvml leave the bare Name=gpu out. NodeName= on a line keeps
+ it to those nodes. Then restart slurmd and scontrol update nodename=NODE state=resume. The GPUs need no repair
 BPF load error|[Mm]emlock.{0,40}BPF ; Slurm cannot load its program that gives a job its devices (BPF): slurmd's limit
  on locked memory is too small, or BPF is forbidden ; LimitMEMLOCK=infinity in slurmd.service (systemctl daemon-reload,
  restart slurmd), and no container or lockdown around slurmd that takes CAP_BPF away

@@ -121,6 +121,13 @@ transport to [^:\n]{{1,80}}: (?:{_HERE}/[\w:.-]{{1,24}} - [^,\n]{{3,60}},
  network to UCX_TLS (tcp, or rc with RDMA), or unset it: shared memory still carries the data where it may
 {_NOT_BETWEEN} && !\bUCX_TLS(?:=| ?: ?)(?!all)\w|{_BETWEEN} ; UCX has no transport that leads to another host: it names
  memory of one host alone (posix, sysv, cma), and neither RDMA nor tcp ; {_WITH_NETWORK}
+OFI Libfabric library call \((?P<call>fi_(?:domain|endpoint|enable|av_open|cq_open)) && Error: (?:Function not
+ implemented|Operation not permitted|No such device|Permission denied|Required key)[^\n]{{0,30}} &&
+ [Ss]lingshot|\bcxi\d?\b|\bCray\b ; the ranks that mpirun starts itself, on its own host, have no right to the
+ Slingshot NIC (no VNI): they run outside a step of Slurm, and {{call}} fails ; start with srun
+ (--mpi=pmix). Or export PRTE_MCA_ras_base_launch_orted_on_hn=1 before mpirun, so that its daemon there starts by
+ Slurm, too (Open MPI 5). Ranks on other hosts come by Slurm and are right. Else the site may open the default CXI
+ service (cxi_service). Memory and the link are not at fault
 connect\(\) to (?P<ip>172\.1[78]\.\d{{1,3}}\.\d{{1,3}}|192\.168\.122\.\d{{1,3}}):\d{{1,5}} failed ; MPI's ranks
  connect over an address of a bridge ({{ip}}, docker0 or virbr0), which every host has for itself ; name the network
  that the hosts share: --mca btl_tcp_if_include 10.0.0.0/8 (or btl_tcp_if_exclude lo,docker0,virbr0), the same for

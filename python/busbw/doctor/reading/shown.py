@@ -77,6 +77,10 @@ _TELLING = (
     # Figures of one job on few and on many GPUs, and what stands over them.
     r"|\w_per_sec\W{1,3}\d|\b(?:n_gpus|num_nodes)\W{1,2}\d"
     r"|^\W{0,8}(?:one|single|two|four|eight|\d{1,4})[ -](?:GPUs?|nodes?)\b"
+    # What was set up beside a job: lists of packages, firmware, OFED's tree, bridges, ports without address.
+    r"|\bUnsupported distribution!|\bMES feature version|firmware\S{0,20} \(\d.{3,60}[,>] ?\d"
+    r"|^\s{0,8}(?:Upgraded?|Replaced) .{0,30}firmware"
+    r"|\bdefault -> \S|\bhostNetwork\b|^(?:ib\w{1,12}|virbr\d|docker0) .{0,16}\b(?:UP|DOWN)\b|\bSlingshot\b"
     # A value of which NCCL may make something else than meant.
     r"|\bNCCL_[A-Z0-9_]{3,50}=[\"']?(?:\d{1,9}[a-z]|true|false|yes|no|on|off)\b"
 )

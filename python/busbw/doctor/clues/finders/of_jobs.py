@@ -62,8 +62,10 @@ from busbw.doctor.clues.memory.served import part_of_server
 from busbw.doctor.clues.network.addresses import for_itself_alone, given_by_program
 from busbw.doctor.clues.network.announced import peer_announced
 from busbw.doctor.clues.network.between_hosts import mtu_differs, other_port_answers
+from busbw.doctor.clues.network.bridge_addresses import over_a_bridge
 from busbw.doctor.clues.network.bridged import on_default_bridge
 from busbw.doctor.clues.network.common_end import end_that_counts
+from busbw.doctor.clues.network.daemon_counts import counts_apart
 from busbw.doctor.clues.network.device_cgroups import refused_by_cgroup
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
 from busbw.doctor.clues.network.fabric_devices import fabric_devices
@@ -96,6 +98,7 @@ from busbw.doctor.clues.network.partitions import keys_apart, limited_members
 from busbw.doctor.clues.network.paths import lost_between
 from busbw.doctor.clues.network.peer_memory import not_registered
 from busbw.doctor.clues.network.peer_module import peers_not_loaded
+from busbw.doctor.clues.network.peer_symbols import peers_of_another_build
 from busbw.doctor.clues.network.pinged import port_without_answer
 from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.plugin_symbols import plugin_too_old
@@ -198,6 +201,7 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(held_by_another, full_before_work, no_room_for_nccl),
     ),
     "wrong-interface": (
+        over_a_bridge,
         *(one_address_of_two, within_one_host, first_is_tunnel, given_by_program, on_default_bridge),
         *(interface_with_address, addresses_of_ray),
         peer_announced,
@@ -283,8 +287,9 @@ OF_JOBS: Mapping[str, tuple[Finder, ...]] = {
         *(lost_slots, launch_waits, stacks_apart, decides_for_itself, resumed_apart, uneven_batches),
     ),
     "flight-recorder": (decides_for_itself, resumed_apart, behind_main_process, uneven_batches),
-    "tcpx-error": (receiver_of_tcpx,),
+    "tcpx-error": (counts_apart, receiver_of_tcpx),
     "gdr-unavailable": (
+        peers_of_another_build,
         *(core_without_peers, dmabuf_refused, refused_by_driver, not_registered, size_by_hand),
         *(peers_not_loaded,),
     ),

@@ -46,6 +46,7 @@ from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.wrong_between_hosts import wrong_over_network
 from busbw.doctor.clues.program.programs import loaded_library, of_two_packages
 from busbw.doctor.clues.releases.extensions import built_for_another
+from busbw.doctor.clues.releases.firmware_updated import after_firmware
 from busbw.doctor.clues.releases.known_bugs import without_tail
 from busbw.doctor.clues.releases.symbols import older_than_symbol
 from busbw.doctor.clues.releases.too_old import of_links
@@ -56,6 +57,7 @@ OF_MACHINE: Mapping[str, tuple[Finder, ...]] = {
         *(full_state_on_all, of_ray_node, of_dask, of_offload, copies_of_model, host_grows_each_step),
         *(killed_at_limit, limit_of_cgroup, limit_of_step, killed_by_whom),
     ),
+    "amd-gpu-error": (after_firmware,),
     "shm-full": (left_in_shm,),
     "library-not-found": (not_passed_by_mpirun, hidden_driver),
     "registration-failed": (

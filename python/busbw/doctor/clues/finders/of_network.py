@@ -12,6 +12,7 @@ from busbw.doctor.clues.machine.platforms import closed_modules
 from busbw.doctor.clues.network.addresses import for_itself_alone
 from busbw.doctor.clues.network.async_port import host_of_event
 from busbw.doctor.clues.network.between_hosts import bad_cable, link_flaps, mtu_differs, other_port_answers
+from busbw.doctor.clues.network.bridge_addresses import over_a_bridge
 from busbw.doctor.clues.network.common_end import end_that_counts
 from busbw.doctor.clues.network.counted_by_one import one_that_counts
 from busbw.doctor.clues.network.empty_gids import gid_is_empty
@@ -55,6 +56,7 @@ from busbw.doctor.clues.network.plugin_absent import not_installed
 from busbw.doctor.clues.network.ports import blocked_ports
 from busbw.doctor.clues.network.rail_of_host import rail_of_host
 from busbw.doctor.clues.network.rails import rails_apart
+from busbw.doctor.clues.network.rdma_cm import without_rdma_address
 from busbw.doctor.clues.network.rdma_devices import not_given
 from busbw.doctor.clues.network.registered import size_by_hand
 from busbw.doctor.clues.network.shared_address import one_address_of_two
@@ -69,18 +71,21 @@ from busbw.doctor.clues.program.programs import older_libfabric
 OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     "network-interface": (not_installed, not_given, none_active),
     "no-route": (
+        over_a_bridge,
         martian_sources,
         *(read_as_octal, rails_in_one_subnet, closed_by_zone, other_port_answers, refused_by_rules),
         *(overlay_dropped, rejected_though_there, unshared_interfaces),
     ),
     "socket-failed": (loopback_left, unshared_interfaces),
     "connection-timeout": (
+        over_a_bridge,
         *(overlay_dropped, file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host),
         *(closed_by_zone, refused_by_rules, other_port_answers, address_of_node, blocked_ports),
         *(port_without_answer, loopback_left, unshared_interfaces),
     ),
     "dns": (read_as_octal, headless, of_another_service, worker_not_ready, without_service, told_by_agent),
     "connection-refused": (
+        over_a_bridge,
         *(file_of_earlier_run, one_address_of_two, read_as_octal, name_of_own_host, for_itself_alone),
         *(refused_by_rules, address_of_node, closed_by_zone, container_ended, receiver_of_tcpx, loopback_left),
     ),
@@ -97,6 +102,7 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
         *(fabric_devices, kinds_apart, rails_in_one_subnet, rail_of_host, rail_apart, lost_between, unresolved),
         *(gid_of_program, gid_without_interface, gid_shifted, gid_is_empty, gid_that_works),
         *(roce_without_address, rails_apart, device_of_connection),
+        without_rdma_address,
     ),
     "ib-remote-error": (fabric_devices, forced_relaxed, mtu_differs),
     "ib-local-error": (forced_relaxed, mtu_differs),
@@ -106,7 +112,8 @@ OF_NETWORK: Mapping[str, tuple[Finder, ...]] = {
     ),
     "efa-error": (group_without_itself, size_by_hand, full_of_registrations, older_libfabric, closed_modules),
     "ports-exhausted": (address_of_node,),
-    "mpi-network": (gid_of_program, core_without_peers, refused_by_driver),
+    "mpi-other": (over_a_bridge,),
+    "mpi-network": (over_a_bridge, gid_of_program, core_without_peers, refused_by_driver),
     "stranger": (by_first_bytes,),
     "networks-differ": (none_active,),
     "nic-missing": (not_given,),

@@ -61,6 +61,23 @@ def not_counted(finding: Finding, facts: Facts, texts: Sequence[Text]) -> Sharpe
     return None
 
 
+_OF_MIG = re.compile(r"\b\dg\.\d{1,3}gb\b|\bMIG\b")
+
+
+def _by_hand(kind: str, texts: Sequence[Text]) -> str:
+    """How gres.conf names the devices where nothing looks for them."""
+    if kind == "rsmi":
+        return "Name=gpu File=/dev/dri/renderD[128-135]"
+    if kind == "oneapi":
+        return "Name=gpu File=/dev/dri/renderD[128-133]"
+    if any(_OF_MIG.search(text.text) for text in texts):
+        return (
+            "for each MIG instance Name=gpu Type=1g.5gb MultipleFiles=, with /dev/nvidiaN and both of its files in "
+            "/dev/nvidia-caps"
+        )
+    return "Name=gpu File=/dev/nvidia[0-7]"
+
+
 def _without_library(text: Text, found: re.Match[str], texts: Sequence[Text], lower: re.Match[str] | None) -> Sharper:
     kind, host = found["kind"], host_before(text, found.start())
     library = _LIBRARIES[kind]
@@ -75,7 +92,7 @@ def _without_library(text: Text, found: re.Match[str], texts: Sequence[Text], lo
         return Sharper(
             f"this slurmd was built without {kind.upper()}, by which AutoDetect={kind} looks for GPUs{counts}{there}",
             f"install a Slurm that is built with it (its gpu_{kind}.so in the folder of plugins), or list the GPUs in "
-            f"gres.conf: Name=gpu File=/dev/nvidia[0-7]. Restart slurmd, {_RESUME}. The GPUs need no repair",
+            f"gres.conf: {_by_hand(kind, texts)}. Restart slurmd, {_RESUME}. The GPUs need no repair",
             tuple(seen),
         )
     how = (
@@ -87,7 +104,7 @@ def _without_library(text: Text, found: re.Match[str], texts: Sequence[Text], lo
     return Sharper(
         f"slurmd cannot load {library}{where} (AutoDetect={kind}){counts}{there}{link}",
         f"{how}, run ldconfig, restart slurmd (slurmd -G shows what it finds), {_RESUME}. Or list the GPUs in "
-        "gres.conf (Name=gpu File=/dev/nvidia[0-7]) without AutoDetect. The GPUs and Gres in slurm.conf need no change",
+        f"gres.conf ({_by_hand(kind, texts)}) without AutoDetect. The GPUs and Gres in slurm.conf need no change",
         tuple(seen),
     )
 

@@ -40,6 +40,26 @@ OF_MACHINES = (
     ),
     # Counters of other links of a GPU that lost some.
     Link("nvlinks-down", re.compile("counts errors"), frozenset({"nvlink-error"}), re.compile(r"\bLink \d{1,2}: \S")),
+    # Without its toolkit Docker has no driver for GPUs, whatever else its tools say.
+    Link(
+        "gpu-not-visible",
+        re.compile(r"^NVIDIA's container toolkit is not installed"),
+        frozenset({"container-start", "command-not-found"}),
+    ),
+    # perftest ends after rdma_cm found no device; MPI calls the same wrong address by all its parts.
+    Link(
+        "ib-connect-timeout",
+        re.compile(r"^rdma_cm finds no RDMA device"),
+        frozenset({"connection-refused"}),
+        re.compile(r"Unable to init the socket connection"),
+    ),
+    *(
+        Link(name, re.compile(r"a bridge with that address on every host"), frozenset(sequels))
+        for name, sequels in (
+            ("wrong-interface", ("connection-refused", "mpi-network", "mpi-other", "mpi-error", "stands-still")),
+            ("connection-refused", ("mpi-network", "mpi-other", "mpi-error", "stands-still")),
+        )
+    ),
     # Loaders that share a rank's one core are told where steps wait for them.
     Link("data-bound", re.compile(r"one processor|to one core|share 1 processor"), frozenset({"core-bound"})),
 )

@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         r"NVIDIA Driver was not detected",
         r"RmInitAdapter failed",
         r"NVIDIA probe routine failed",
-        r"nvidia-container-cli.{0,120}(?:error|not found)",
+        r"nvidia-container-cli(?!: (?:command )?not found).{0,120}(?:error|not found)",
         r"could not insert .?nvidia(?![_-]peermem)|Key was rejected by service|unsigned module loading is restricted",
         r"modprobe.{0,40}nvidia.{0,60}(?:not found|failed|error)",
         r"/dev/nvidia(?:ctl|\d+).{0,60}(?:No such file|not found)",

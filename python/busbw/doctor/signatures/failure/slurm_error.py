@@ -12,6 +12,8 @@ SIGNATURE = Signature(
         r"^\W{0,3}(?P<what>(?!.{0,40}\b(?:planned|maint\w*|swap|reserved|scheduled|upgrade|reimag\w*|test\w*|burn-?in)\b)"
         r"\w.{3,40}?) +(?:slurm|root) +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d +[\w.,\[\]-]{1,200}$",
         r"\b(?:srun|sbatch|salloc|slurmstepd|slurmd|sacct|squeue|scontrol): (?:error|fatal): (?P<what>.{5,140})",
+        # The journal has the daemon's number in its name; a daemon ends after such a line.
+        r"\bslurm(?:d|ctld|dbd)\[\d{1,8}\]: fatal: (?P<what>.{5,140})",
         r"\bslurm_\w+:? (?:error|fatal): (?P<what>.{5,120})",
     ),
     unless=(

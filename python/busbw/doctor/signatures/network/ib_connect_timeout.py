@@ -16,6 +16,7 @@ SIGNATURE = Signature(
         r"RDMA_CM_EVENT_(?:ADDR_ERROR|ROUTE_ERROR|CONNECT_ERROR|UNREACHABLE|ADDR_CHANGE|TIMEWAIT_EXIT)",
         r"\brdma_(?:resolve_\w+|connect|bind_addr|accept)\w*\b.{0,60}(?:No such|fail|error|timed out|annot)",
         r"modify_qp to RT[RS].{0,60}timed out",
+        r"Received \d{1,4} times (?:ADDR|ROUTE)_ERROR|Unable to perform rdma_(?:client|server) function",  # perftest
     ),
     explains=("ibv-call-failed",),
     confirm="show_gids; ping -I INTERFACE from each RDMA interface to each of the peer's",
