@@ -123,7 +123,7 @@ Already running
 def test_a_checker_that_refuses_or_ends_is_never_silent(line: str) -> None:
     prompt = "$ ib_write_bw -d mlx5_0 node2\n"
     (found,) = said(prompt + line)
-    assert found.name in {"ibv-call-failed", "bad-arguments"}
+    assert found.name in {"ibv-call-failed", "bad-arguments", "ib-connect-timeout"}
     # Without a word of who wrote it such a line tells nothing.
     assert names("$ ./train.sh\n  everything must be above zero") == []
 

@@ -70,15 +70,16 @@ terminal_state|Error waiting on exit barrier ; the ranks of this node ended well
  (dist.barrier() before destroy_process_group())
 missing_ranks=\[?(?P<ranks>[\d, ]{1,80}) ; a node waits at a barrier of torchrun for ranks that do not come: {ranks} ;
  look at the logs of these nodes (numbers of launchers): not started, ended early, or without a way to the store
-keys: /(?P<key>(?!default_pg/)[\w/]{0,60}//(?:cuda|cpu|xpu|hpu|npu)//[\w/]{1,40}) ; a rank waits in the store for
- another rank of its process group, which did not come to the same place (key {key}) ; look at the call in that rank's
- traceback: dist.new_group(), or the group's first collective. All ranks must call new_group, also those that are no
- members, in the same order; members alone the collectives of the group. Where no call is left out, the first rank
- of the group (rank 0) never wrote it: see its first error, and whether it still starts
+keys: /(?P<key>(?!default_pg/\d{1,6}//\w{3,4}//\d{1,6}(?![/\d]))[\w/]{0,60}//(?:cuda|cpu|xpu|hpu|npu)//[\w/]{1,40}) ;
+ a rank waits in the store for another rank of its process group, which did not come to the same place (key {key}) ;
+ look at the call in that rank's traceback: dist.new_group(), or the group's first collective. All ranks must call
+ new_group, also those that are no members, in the same order; members alone the collectives of the group. Where no
+ call is left out, the first rank of the group (rank 0) never wrote it: see its first error, and whether it still
+ starts
 store_based_barrier_key:1 \(world_size=(?P<size>\d{1,7}), worker_count=(?P<n>\d{1,7}), ; only {n} of {size} processes
  came to rank 0's store in its time: the others were not started, ended early, or look for it elsewhere ; start all
  nodes with one MASTER_ADDR (the first node's address in the network between them, not localhost) and an open
- MASTER_PORT, and each with its own node rank (0, 1, ...). nc -zv MASTER_ADDR MASTER_PORT from the others; their own
+ MASTER_PORT. Each has its own node rank (0, 1, ...). Try from the others: nc -zv MASTER_ADDR MASTER_PORT. Their own
  logs may have a first error. A longer time does not bring them
 """,
     "bad-arguments": r"""
