@@ -83,8 +83,8 @@ NCCL operation (?P<call>nccl\w{3,30})\(.{0,200}failed: unhandled cuda error(?!.{
  jax|xla|XLA|tensorflow && !Cuda failure|NCCL WARN ; a call of CUDA failed within {call}, as XLA (JAX, TensorFlow)
  started NCCL, and the log does not say which. Too little GPU memory for NCCL is the first suspect: XLA takes most of
  it before ; leave NCCL room: XLA_PYTHON_CLIENT_MEM_FRACTION=0.7, or XLA_PYTHON_CLIENT_PREALLOCATE=false (TensorFlow:
- TF_FORCE_GPU_ALLOW_GROWTH=true), or a smaller batch. NCCL_DEBUG=INFO prints CUDA's own words. Do they tell of no
- memory, see that driver, CUDA and NCCL fit each other (a newer jaxlib brings its own), and /dev/shm in a container
+ TF_FORCE_GPU_ALLOW_GROWTH=true), or a smaller batch. NCCL_DEBUG=INFO prints CUDA's own words. Where they say nothing
+ of memory, see that driver, CUDA and NCCL fit each other (a newer jaxlib brings its own), and /dev/shm in a container
 """,
     "node-lost": r"""
 Failed to connect to GCS at address (?P<at>[\d.]{7,15}):(?P<port>\d{2,5})\b && Connected to Ray cluster\. ; a node of
