@@ -93,6 +93,18 @@ def test_a_call_is_whole_where_a_copy_was_not(tmp_path: Path, monkeypatch: pytes
                 assert read() == whole
 
 
+def test_a_call_whose_stamp_only_the_second_copy_has_comes_with_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with job(tmp_path) as recording:
+        whole = list(recording.calls())
+        at = recording.header().calls_at + 3 * CALL.size
+        with monkeypatch.context() as patch:
+            writer(patch, recording, at, bytes(4))
+            assert list(recording.calls()) == [*whole[:3], *whole[4:]]
+        assert list(recording.calls()) == whole
+
+
 def test_a_time_that_is_overwritten_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with job(tmp_path) as recording:
         whole = list(recording.times())
